@@ -1,0 +1,247 @@
+-- Make the rows of a state match its new document: resources, their past, blocks, dependency sets and outputs.
+--
+-- Instances are compared by the hash of their text first. Only those whose text is new are parsed, and only those
+-- whose meaning changed are written. An address that went and one that came with the same managed object, told by its
+-- type and id attribute, are one resource that moved.
+--
+-- Raises  KLB01  a resource or instance that Terraform would refuse
+--         KLX01  a reference that _store_document made has no row in its block; write_state starts over without any
+create or replace function kilolock._write_rows(
+  p_state_id bigint, p_version_id bigint, p_version bigint, p_serial numeric, p_salt text,
+  p_document json, p_has_references boolean,
+  out created integer, out updated integer, out moved integer, out deleted integer, out resource_count integer
+)
+  language plpgsql
+  set search_path = pg_catalog, pg_temp
+as $$
+declare
+  v_tag        constant text := '"kl' || substr(p_salt, 1, 8);
+  v_has_past   boolean := exists (select from kilolock.past_resources x where x.state_id = p_state_id);
+  v_problem    text;
+  v_unresolved boolean;
+  v_before     integer;
+begin
+  with block as materialized (
+    select b.n, md5(p_salt || concat_ws(chr(31), t.module, t.mode, t.type, t.name, t.provider))::uuid as id,
+           coalesce(t.module, '') as module_path, t.mode, t.type, t.name, coalesce(t.provider, '') as provider,
+           t.instances, c.config_address, md5(p_salt || c.config_address)::uuid as config_id,
+           case
+             when json_typeof(b.value) <> 'object' then format('resource %s is no object', b.n)
+             when coalesce(t.mode, '') not in ('managed', 'data') then format('resource %s has mode "%s"', b.n, t.mode)
+             when coalesce(t.type, '') = '' or coalesce(t.name, '') = '' then format('resource %s has no type or no name', b.n)
+             when coalesce(json_typeof(t.instances), 'null') not in ('array', 'null')
+               then format('resource %s.%s has instances that are no array', t.type, t.name)
+           end as problem
+    from json_to_record(p_document) d(resources json)
+    cross join json_array_elements(case when json_typeof(d.resources) = 'array' then d.resources end)
+      with ordinality b(value, n)
+    cross join lateral json_to_record(case when json_typeof(b.value) = 'object' then b.value else '{}' end)
+      t(module text, mode text, type text, name text, provider text, instances json)
+    cross join lateral (
+      select concat(
+        case when strpos(t.module, '[') > 0
+          then regexp_replace(t.module, '\["(?:[^"\\]|\\.)*"\]|\[[0-9]+\]', '', 'g') else nullif(t.module, '') end
+          || '.', case when t.mode = 'data' then 'data.' end, t.type, '.', t.name) as config_address
+    ) c
+  ),
+  element as materialized (
+    select b.n as block_n, b.id as block_id, e.n, x.is_reference, case when not x.is_reference then e.value end as value,
+           case when x.is_reference then decode(substr(e.value::text, 12, 64), 'hex')
+             else sha256(convert_to(p_salt || e.value::text, 'UTF8')) end as instance_hash
+    from block b
+    cross join json_array_elements(case when b.problem is null and json_typeof(b.instances) = 'array' then b.instances end)
+      with ordinality e(value, n)
+    cross join lateral (select p_has_references and starts_with(e.value::text, v_tag) as is_reference) x
+  ),
+  fresh as materialized (
+    select e.block_n, e.block_id, e.n, e.is_reference, e.instance_hash, e.value::jsonb as inst,
+           p_has_references and strpos(e.value::text, v_tag) > 0 as holds_reference
+    from element e
+    left join kilolock.resources l
+      on l.block_id = e.block_id and l.instance_hash = e.instance_hash and l.state_version_id = p_version_id
+    where l.id is null
+  ),
+  parsed as materialized (
+    select f.block_id, f.instance_hash, b.module_path, b.mode, b.type, b.name,
+           coalesce(case when jsonb_typeof(f.inst -> 'provider') = 'string' then f.inst ->> 'provider' end, b.provider) as provider,
+           case when jsonb_typeof(f.inst -> 'index_key') in ('string', 'number') then f.inst -> 'index_key' end as index_key,
+           nullif(f.inst ->> 'deposed', '') as deposed_key,
+           case f.inst ->> 'status' when 'tainted' then 'tainted' else 'ready' end as status,
+           case when jsonb_typeof(f.inst -> 'schema_version') = 'number' then (f.inst ->> 'schema_version')::numeric else 0 end as schema_version,
+           s.paths as sensitive_paths,
+           case
+             when s.paths = '[]' or s.attributes is null then s.attributes
+             when s.is_flat then kilolock._digest(s.attributes, p_salt)
+             else kilolock._redact(s.attributes, s.paths, p_salt)
+           end as attributes,
+           case when s.dependencies is not null then md5(p_salt || s.dependencies::text)::uuid end as dependency_set_id,
+           s.dependencies,
+           case when s.rest <> '{}' then sha256(convert_to(p_salt || s.rest::text, 'UTF8')) end as rest_digest,
+           kilolock._instance_address(b.module_path, b.mode, b.type, b.name, f.inst -> 'index_key') as address,
+           case
+             when jsonb_typeof(f.inst) <> 'object' then format('instance %s of %s is no object', f.n, b.config_address)
+             when coalesce(jsonb_typeof(f.inst -> 'index_key'), 'null') not in ('string', 'number', 'null')
+               or jsonb_typeof(f.inst -> 'index_key') = 'number' and (f.inst ->> 'index_key')::numeric % 1 <> 0
+               then format('instance %s of %s has index_key %s', f.n, b.config_address, f.inst -> 'index_key')
+             when coalesce(f.inst ->> 'status', '') not in ('', 'tainted')
+               then format('instance %s of %s has status "%s"', f.n, b.config_address, f.inst ->> 'status')
+             when coalesce(jsonb_typeof(f.inst -> 'schema_version'), 'null') not in ('number', 'null')
+               or jsonb_typeof(f.inst -> 'schema_version') = 'number'
+                 and ((f.inst ->> 'schema_version')::numeric not between 0 and 9223372036854775807
+                   or (f.inst ->> 'schema_version')::numeric % 1 <> 0)
+               then format('instance %s of %s has schema_version %s', f.n, b.config_address, f.inst -> 'schema_version')
+             when coalesce(jsonb_typeof(f.inst -> 'attributes'), 'null') not in ('object', 'null')
+               then format('instance %s of %s has attributes that are no object', f.n, b.config_address)
+           end as problem
+    from fresh f
+    join block b on b.n = f.block_n
+    cross join lateral (
+      select case when jsonb_typeof(f.inst -> 'sensitive_attributes') = 'array' then f.inst -> 'sensitive_attributes' else '[]' end as paths,
+             case when jsonb_typeof(f.inst -> 'attributes') = 'object' then f.inst -> 'attributes'
+               when jsonb_typeof(f.inst -> 'attributes_flat') = 'object' then f.inst -> 'attributes_flat' end as attributes,
+             coalesce(jsonb_typeof(f.inst -> 'attributes') <> 'object', true) as is_flat,
+             case when jsonb_typeof(f.inst -> 'dependencies') = 'array' and f.inst -> 'dependencies' <> '[]'
+               then f.inst -> 'dependencies' end as dependencies,
+             case when jsonb_typeof(f.inst) = 'object' then f.inst - array['index_key', 'schema_version', 'status', 'deposed',
+               'attributes', 'attributes_flat', 'sensitive_attributes', 'dependencies', 'provider']
+               - case when f.inst -> 'identity_schema_version' = '0' then 'identity_schema_version' else '' end
+               - case when f.inst -> 'private' = 'null' then 'private' else '' end else '{}' end as rest
+    ) s
+    where not f.is_reference and not f.holds_reference
+  ),
+  gone as materialized (
+    select r.*
+    from kilolock.resources r
+    left join element e on e.block_id = r.block_id and e.instance_hash = r.instance_hash
+    where r.state_version_id = p_version_id and e.n is null
+  ),
+  pair as materialized (
+    select p.*, g.id,
+           g.id is not null and g.schema_version = p.schema_version and g.provider = p.provider and g.status = p.status
+             and g.attributes is not distinct from p.attributes and g.index_key is not distinct from p.index_key
+             and g.dependency_set_id is not distinct from p.dependency_set_id
+             and g.sensitive_paths = p.sensitive_paths and g.rest_digest is not distinct from p.rest_digest as same
+    from parsed p
+    left join gone g on g.address = p.address and coalesce(g.deposed_key, '') = coalesce(p.deposed_key, '')
+    where p.problem is null
+  ),
+  left_over as materialized (
+    select g.id, g.type, g.attributes ->> 'id' as object_id,
+           count(*) over (partition by g.type, g.attributes ->> 'id') as alike
+    from gone g
+    left join pair p on p.id = g.id
+    where p.id is null and g.mode = 'managed' and g.deposed_key is null
+  ),
+  arrived as materialized (
+    select p.address, p.type, p.attributes ->> 'id' as object_id,
+           count(*) over (partition by p.type, p.attributes ->> 'id') as alike
+    from pair p
+    where p.id is null and p.mode = 'managed' and p.deposed_key is null and exists (select from left_over)
+  ),
+  move as materialized (
+    select a.address, l.id
+    from arrived a
+    join left_over l on l.type = a.type and l.object_id = a.object_id
+    where a.alike = 1 and l.alike = 1
+  ),
+  row_to_write as materialized (
+    select p.*, m.id as moved_id, coalesce(p.id, m.id) as live_id
+    from pair p
+    left join move m on m.address = p.address and p.id is null and p.deposed_key is null
+    where not p.same
+  ),
+  new_block as (
+    insert into kilolock.resource_blocks (id, state_id, module_path, mode, type, name, config_address, config_id)
+    select distinct on (b.id) b.id, p_state_id, b.module_path, b.mode, b.type, b.name, b.config_address, b.config_id
+    from block b
+    left join kilolock.resource_blocks k on k.id = b.id and k.state_id = p_state_id
+    where k.id is null and b.problem is null
+  ),
+  new_set as (
+    insert into kilolock.dependency_sets (id, state_id, addresses)
+    select distinct on (w.dependency_set_id) w.dependency_set_id, p_state_id,
+           array(select distinct a.value #>> '{}' from jsonb_array_elements(w.dependencies) a order by 1)
+    from row_to_write w
+    left join kilolock.dependency_sets k on k.id = w.dependency_set_id and k.state_id = p_state_id
+    where w.dependency_set_id is not null and k.id is null
+    returning id, addresses
+  ),
+  new_member as (
+    insert into kilolock.dependency_set_members (dependency_set_id, config_id)
+    select distinct s.id, md5(p_salt || a.address)::uuid
+    from new_set s
+    cross join unnest(s.addresses) a(address)
+    where a.address is not null
+  ),
+  past as (
+    insert into kilolock.past_resources (resource_id, state_id, from_version, until_version, block_id, dependency_set_id,
+      began_as, ended_as, created_serial, changed_serial, changed_at, schema_version, mode, type, module_path, address,
+      name, index_key, deposed_key, status, provider, sensitive_paths, attributes)
+    select g.id, g.state_id, g.since_version, p_version, g.block_id, g.dependency_set_id, g.last_change,
+           case when w.live_id is null then 'delete' when w.moved_id is not null then 'move' else 'update' end,
+           g.created_serial, g.changed_serial, g.changed_at, g.schema_version, g.mode, g.type, g.module_path, g.address,
+           g.name, g.index_key, g.deposed_key, g.status, g.provider, g.sensitive_paths, g.attributes
+    from gone g
+    left join row_to_write w on w.live_id = g.id
+    left join pair s on s.id = g.id and s.same
+    where s.id is null
+    returning ended_as
+  ),
+  rewritten as (
+    update kilolock.resources r
+    set since_version = p_version, changed_at = clock_timestamp(), changed_serial = p_serial, block_id = w.block_id,
+        dependency_set_id = w.dependency_set_id, last_change = case when w.moved_id is null then 'update' else 'move' end,
+        schema_version = w.schema_version, module_path = w.module_path, address = w.address, name = w.name,
+        index_key = w.index_key, status = w.status, provider = w.provider, sensitive_paths = w.sensitive_paths,
+        instance_hash = w.instance_hash, rest_digest = w.rest_digest, attributes = w.attributes
+    from row_to_write w
+    where r.id = w.live_id and r.state_version_id = p_version_id
+  ),
+  removed as (
+    delete from kilolock.resources r
+    using gone g
+    left join row_to_write w on w.live_id = g.id
+    left join pair s on s.id = g.id and s.same
+    where r.id = g.id and r.state_version_id = p_version_id and w.live_id is null and s.id is null
+  ),
+  added as (
+    insert into kilolock.resources (id, state_id, state_version_id, since_version, block_id, dependency_set_id, last_change,
+      created_serial, changed_serial, schema_version, mode, type, module_path, address, name, index_key, deposed_key,
+      status, provider, sensitive_paths, instance_hash, rest_digest, attributes)
+    select coalesce(case when v_has_past then kilolock._past_resource_id(p_state_id, w.address, w.deposed_key) end,
+             nextval('kilolock.resources_id_seq')),
+           p_state_id, p_version_id, p_version, w.block_id, w.dependency_set_id, 'create',
+           p_serial, p_serial, w.schema_version, w.mode, w.type, w.module_path, w.address, w.name, w.index_key, w.deposed_key,
+           w.status, w.provider, w.sensitive_paths, w.instance_hash, w.rest_digest, w.attributes
+    from row_to_write w
+    where w.live_id is null
+    returning 1
+  )
+  select (select count(*) from added),
+         (select count(*) from past x where x.ended_as = 'update'),
+         (select count(*) from past x where x.ended_as = 'move'),
+         (select count(*) from past x where x.ended_as = 'delete'),
+         (select count(*) from element),
+         (select count(*) from kilolock.resources r where r.state_version_id = p_version_id),
+         coalesce((select min(b.problem) from block b), (select min(p.problem) from parsed p)),
+         exists (select from fresh f where f.is_reference or f.holds_reference)
+  into created, updated, moved, deleted, resource_count, v_before, v_problem, v_unresolved;
+
+  if v_unresolved then
+    raise exception 'a reference has no row' using errcode = 'KLX01';
+  end if;
+  if v_problem is not null then
+    raise exception 'the body is not a valid state: %', v_problem
+      using errcode = 'KLB01', hint = 'Nothing was stored. Send the state file as Terraform wrote it.';
+  end if;
+  if resource_count <> v_before + created - deleted then
+    raise exception 'the body has an instance more than once'
+      using errcode = 'KLB01', hint = 'Nothing was stored. Each address, and each deposed key of it, may stand in a state once.';
+  end if;
+  perform kilolock._write_outputs(p_state_id, p_serial, p_salt, p_document, p_has_references);
+end;
+$$;
+
+comment on function kilolock._write_rows(bigint, bigint, bigint, numeric, text, json, boolean) is
+  'Make the rows of a state match a parsed document.';
+revoke all on function kilolock._write_rows(bigint, bigint, bigint, numeric, text, json, boolean) from public;
