@@ -21,6 +21,7 @@ import importlib.util
 import logging
 import os
 import pwd
+import re
 import secrets
 import shutil
 import signal
@@ -32,6 +33,7 @@ import time
 from collections.abc import Callable
 from pathlib import Path
 from types import TracebackType
+from typing import Any
 from urllib.parse import quote
 
 log = logging.getLogger("kilolock.embedded")
@@ -205,10 +207,11 @@ class EmbeddedServer:
         self._thread = threading.Thread(target=self._run, name="kilolock-postgres", daemon=True)
         self._thread.start()
         self._started.wait()
-        if self._failure is not None:
+        failure = self._failed()
+        if failure is not None:
             self._thread.join()
             self._release_lock()
-            raise self._failure
+            raise failure
         return self.url
 
     def stop(self) -> None:
@@ -243,6 +246,9 @@ class EmbeddedServer:
     ) -> None:
         self.stop()
 
+    def _failed(self) -> EmbeddedError | None:
+        return self._failure
+
     # -- the folder --------------------------------------------------------------------------
 
     @property
@@ -258,9 +264,8 @@ class EmbeddedServer:
         if not self.folder.is_dir():
             self.folder.mkdir(parents=True)
             self._own(self.folder, 0o700)
-        elif self._user is not None:
-            if self.folder.stat().st_uid != self._user.pw_uid and not any(self.folder.iterdir()):
-                self._own(self.folder, 0o700)
+        elif self._user is not None and not any(self.folder.iterdir()):
+            self._own(self.folder, 0o700)
         if (self.folder / "PG_VERSION").exists():
             raise EmbeddedError(
                 f"{self.folder} is itself a PostgreSQL data directory; "
@@ -287,8 +292,8 @@ class EmbeddedServer:
                     holder = os.read(fd, 32).decode(errors="replace").strip() or "unknown"
                     os.close(fd)
                     raise EmbeddedError(
-                        f"the data folder {self.folder} is in use by another kld (process {holder});"
-                        " stop it, or set KL_PGDATA to another folder"
+                        f"the data folder {self.folder} is in use by another kld "
+                        f"(process {holder}); stop it, or set KL_PGDATA to another folder"
                     ) from None
                 time.sleep(0.05)
         self._own(path, 0o600)
@@ -346,13 +351,13 @@ class EmbeddedServer:
         self._end_stray_backends()
 
     def _is_our_postgres(self, pid: int) -> bool:
-        """Whether a process works in our data directory; pids are reused, also across containers."""
+        """Whether a process works in our data directory; a pid alone may be somebody else's."""
         if pid == os.getpid() or not _process_is_alive(pid):
             return False
         try:
             return os.readlink(f"/proc/{pid}/cwd") == str(self._data.resolve())
         except OSError:
-            if sys.platform == "linux":
+            if os.path.isdir("/proc/self"):
                 return False
         shown = subprocess.run(["ps", "-o", "command=", "-p", str(pid)], capture_output=True)
         return str(self._data) in shown.stdout.decode(errors="replace")
@@ -401,9 +406,7 @@ class EmbeddedServer:
     def _major(self) -> int:
         shown = self._as_user([self._program("postgres"), "-V"]).stdout.decode(errors="replace")
         try:
-            return int(
-                "".join(c if c.isdigit() else " " for c in shown.split(")", 1)[-1]).split()[0]
-            )
+            return int(re.findall(r"\d+", shown.split(")", 1)[-1])[0])
         except IndexError:
             raise EmbeddedError(f"cannot run {self._program('postgres')}: {shown}") from None
 
@@ -425,10 +428,13 @@ class EmbeddedServer:
         kept = {k: v for k, v in os.environ.items() if k in ("PATH", "TMPDIR", "TZ")}
         return {**kept, "LC_ALL": "C"}
 
+    def _identity(self) -> dict[str, Any]:
+        """The arguments that make a child run as the unprivileged user, where we are root."""
+        if self._user is None:
+            return {}
+        return {"user": self._user.pw_uid, "group": self._user.pw_gid, "extra_groups": []}
+
     def _as_user(self, command: list[str]) -> subprocess.CompletedProcess[bytes]:
-        extra: dict[str, object] = {}
-        if self._user is not None:
-            extra = {"user": self._user.pw_uid, "group": self._user.pw_gid, "extra_groups": []}
         try:
             return subprocess.run(
                 command,
@@ -437,7 +443,7 @@ class EmbeddedServer:
                 stderr=subprocess.STDOUT,
                 env=self._environment(),
                 cwd="/",
-                **extra,  # type: ignore[call-overload]
+                **self._identity(),
             )
         except OSError as ex:
             return subprocess.CompletedProcess(command, 126, str(ex).encode())
@@ -446,9 +452,8 @@ class EmbeddedServer:
         """The lines of a server's output that say what went wrong, in words for a user."""
         if "No space left on device" in output:
             return f"the disk of {self.folder} is full"
-        lines = [
-            x for x in output.splitlines() if any(k in x for k in ("FATAL", "error:", "PANIC"))
-        ]
+        words = ("FATAL", "error:", "PANIC")
+        lines = [x for x in output.splitlines() if any(w in x for w in words)]
         lines = lines or output.strip().splitlines()[-3:]
         hints = [x.strip() for x in output.splitlines() if x.startswith("HINT")]
         return "; ".join(x.split("FATAL:")[-1].strip() for x in lines + hints) or "no reason given"
@@ -507,8 +512,9 @@ class EmbeddedServer:
                 raise EmbeddedError("the embedded PostgreSQL was stopped while it started")
             passing = any(text in output for text in _PASSING)
             if not passing or time.monotonic() > deadline - START_TIMEOUT_S + 15:
+                reason = self._reason(output)
                 raise EmbeddedError(
-                    f"the embedded PostgreSQL in {self.folder} did not start: {self._reason(output)}"
+                    f"the embedded PostgreSQL in {self.folder} did not start: {reason}"
                 )
             time.sleep(0.1)
 
@@ -521,9 +527,6 @@ class EmbeddedServer:
         command = [self._program("postgres"), "-D", str(self._data), "-p", str(self.port)]
         for name, value in self._settings.items():
             command += ["-c", f"{name}={value}"]
-        extra: dict[str, object] = {}
-        if self._user is not None:
-            extra = {"user": self._user.pw_uid, "group": self._user.pw_gid, "extra_groups": []}
         with open(log_path, "ab") as output:
             self._own(log_path, 0o600)
             begin = output.tell()
@@ -537,7 +540,7 @@ class EmbeddedServer:
                 cwd="/",
                 start_new_session=True,
                 preexec_fn=_die_with_parent(os.getpid()),
-                **extra,  # type: ignore[call-overload]
+                **self._identity(),
             )
         while self._process.poll() is None:
             if self._stopping.is_set():
