@@ -1,0 +1,214 @@
+"""The resources of examples/big-state, served by the PyPI package ``tf`` in place of the real providers.
+
+Run as ``provider.py random|null|time``. Attributes, schema versions and replacement follow the real providers.
+"""
+
+from __future__ import annotations
+
+import base64
+import os
+import re
+import secrets
+import string
+import sys
+import time
+from datetime import UTC, datetime
+from typing import Any
+
+from tf.iface import Provider, Resource
+from tf.runner import run_provider
+from tf.schema import Attribute, Schema
+from tf.types import Bool, Map, Number, String
+
+WORDS = "able brave calm deep eager fair glad happy ideal just keen lively merry noble odd".split()
+PETS = "ant bee cat dog eel fox gnu hen ibex jay koi lynx mole newt owl".split()
+
+
+def computed(name: str, kind: Any) -> Attribute:
+    """Only the provider sets it."""
+    return Attribute(name, kind, computed=True)
+
+
+def given(name: str, kind: Any, *, required: bool = False) -> Attribute:
+    """The user sets it, and another value replaces the resource."""
+    return Attribute(name, kind, required=required, optional=not required, requires_replace=True)
+
+
+def defaulted(name: str, kind: Any, default: Any) -> Attribute:
+    """The user may set it."""
+    return Attribute(
+        name, kind, optional=True, computed=True, requires_replace=True, default=default
+    )
+
+
+class Standin(Resource):
+    """A resource that exists nowhere but in the state."""
+
+    name: str
+    version = 0
+    attributes: list[Attribute]
+
+    def __init__(self, provider: Provider) -> None:
+        pass
+
+    @classmethod
+    def get_name(cls) -> str:
+        return cls.name
+
+    @classmethod
+    def get_schema(cls) -> Schema:
+        return Schema(version=cls.version, attributes=cls.attributes)
+
+    def create(self, ctx: Any, planned: dict) -> dict:
+        return {**planned, **self.values(planned)}
+
+    def values(self, planned: dict) -> dict:
+        """Return the computed attributes."""
+        return {"id": str(secrets.randbits(63))}
+
+    def read(self, ctx: Any, current: dict) -> dict:
+        return current
+
+    def update(self, ctx: Any, current: dict, planned: dict) -> dict:
+        return planned
+
+    def delete(self, ctx: Any, current: dict) -> None:
+        return None
+
+
+class RandomPet(Standin):
+    name = "pet"
+    attributes = [
+        computed("id", String()),
+        given("keepers", Map(String())),
+        defaulted("length", Number(), 2),
+        given("prefix", String()),
+        defaulted("separator", String(), "-"),
+    ]
+
+    def values(self, planned: dict) -> dict:
+        words = [secrets.choice(WORDS) for _ in range(int(planned["length"]) - 1)]
+        words.append(secrets.choice(PETS))
+        if planned["prefix"]:
+            words.insert(0, planned["prefix"])
+        return {"id": planned["separator"].join(words)}
+
+
+class RandomId(Standin):
+    name = "id"
+    attributes = [
+        computed("b64_std", String()),
+        computed("b64_url", String()),
+        given("byte_length", Number(), required=True),
+        computed("dec", String()),
+        computed("hex", String()),
+        computed("id", String()),
+        given("keepers", Map(String())),
+        given("prefix", String()),
+    ]
+
+    def values(self, planned: dict) -> dict:
+        raw = secrets.token_bytes(int(planned["byte_length"]))
+        prefix = planned["prefix"] or ""
+        url = base64.urlsafe_b64encode(raw).decode().rstrip("=")
+        return {
+            "b64_std": prefix + base64.b64encode(raw).decode(),
+            "b64_url": prefix + url,
+            "dec": prefix + str(int.from_bytes(raw, "big")),
+            "hex": prefix + raw.hex(),
+            "id": url,
+        }
+
+
+class RandomString(Standin):
+    name = "string"
+    version = 2
+    attributes = [
+        computed("id", String()),
+        given("keepers", Map(String())),
+        given("length", Number(), required=True),
+        *(defaulted(name, Bool(), True) for name in ("lower", "number", "numeric", "special")),
+        *(defaulted(f"min_{k}", Number(), 0) for k in ("lower", "numeric", "special", "upper")),
+        given("override_special", String()),
+        computed("result", String()),
+        defaulted("upper", Bool(), True),
+    ]
+
+    def values(self, planned: dict) -> dict:
+        letters = "".join(
+            chars
+            for name, chars in (
+                ("lower", string.ascii_lowercase),
+                ("upper", string.ascii_uppercase),
+                ("numeric", string.digits),
+                ("special", planned["override_special"] or "!@#$%&*()-_=+[]{}<>:?"),
+            )
+            if planned[name]
+        )
+        result = "".join(secrets.choice(letters) for _ in range(int(planned["length"])))
+        return {"id": result, "result": result}
+
+
+class NullResource(Standin):
+    name = "resource"
+    attributes = [computed("id", String()), given("triggers", Map(String()))]
+
+
+class TimeSleep(Standin):
+    name = "sleep"
+    attributes = [
+        Attribute("create_duration", String(), optional=True),
+        Attribute("destroy_duration", String(), optional=True),
+        computed("id", String()),
+        given("triggers", Map(String())),
+    ]
+
+    def values(self, planned: dict) -> dict:
+        self._sleep(planned["create_duration"])
+        return {"id": datetime.now(UTC).isoformat(timespec="seconds").replace("+00:00", "Z")}
+
+    def delete(self, ctx: Any, current: dict) -> None:
+        self._sleep(current["destroy_duration"])
+
+    @staticmethod
+    def _sleep(duration: str | None) -> None:
+        units = {"ms": 0.001, "s": 1, "m": 60, "h": 3600}
+        parts = re.findall(r"([\d.]+)(ms|s|m|h)", duration or "")
+        factor = float(os.environ.get("STANDIN_SLEEP_FACTOR", "1"))
+        time.sleep(factor * sum(float(amount) * units[unit] for amount, unit in parts))
+
+
+class Standins(Provider):
+    """One of the three providers."""
+
+    def __init__(self, name: str) -> None:
+        self._name = name
+
+    def get_model_prefix(self) -> str:
+        return f"{self._name}_"
+
+    def get_provider_schema(self, diags: Any) -> Schema:
+        return Schema(version=0)
+
+    def full_name(self) -> str:
+        return f"registry.terraform.io/hashicorp/{self._name}"
+
+    def validate_config(self, diags: Any, config: dict) -> None:
+        pass
+
+    def configure_provider(self, diags: Any, config: dict) -> None:
+        pass
+
+    def get_data_sources(self) -> list:
+        return []
+
+    def get_resources(self) -> list:
+        return {
+            "random": [RandomPet, RandomId, RandomString],
+            "null": [NullResource],
+            "time": [TimeSleep],
+        }[self._name]
+
+
+if __name__ == "__main__":
+    run_provider(Standins(sys.argv.pop(1)))
