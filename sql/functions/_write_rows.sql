@@ -24,7 +24,8 @@ begin
   with block as materialized (
     select b.n, md5(p_salt || concat_ws(chr(31), t.module, t.mode, t.type, t.name, t.provider))::uuid as id,
            coalesce(t.module, '') as module_path, t.mode, t.type, t.name, coalesce(t.provider, '') as provider,
-           t.instances, c.config_address, md5(p_salt || c.config_address)::uuid as config_id,
+           t.instances, c.config_address,
+           concat(nullif(t.module, '') || '.', case when t.mode = 'data' then 'data.' end, t.type, '.', t.name) as address_prefix, md5(p_salt || c.config_address)::uuid as config_id,
            case
              when json_typeof(b.value) <> 'object' then format('resource %s is no object', b.n)
              when coalesce(t.mode, '') not in ('managed', 'data') then format('resource %s has mode "%s"', b.n, t.mode)
@@ -63,50 +64,30 @@ begin
   ),
   parsed as materialized (
     select f.block_id, f.instance_hash, b.module_path, b.mode, b.type, b.name,
-           coalesce(case when jsonb_typeof(f.inst -> 'provider') = 'string' then f.inst ->> 'provider' end, b.provider) as provider,
-           case when jsonb_typeof(f.inst -> 'index_key') in ('string', 'number') then f.inst -> 'index_key' end as index_key,
-           nullif(f.inst ->> 'deposed', '') as deposed_key,
-           case f.inst ->> 'status' when 'tainted' then 'tainted' else 'ready' end as status,
-           case when jsonb_typeof(f.inst -> 'schema_version') = 'number' then (f.inst ->> 'schema_version')::numeric else 0 end as schema_version,
-           s.paths as sensitive_paths,
+           coalesce(i.provider #>> '{}', b.provider) as provider, i.index_key,
+           nullif(i.deposed, '') as deposed_key,
+           case when i.status = 'tainted' then 'tainted' else 'ready' end as status,
+           coalesce((i.schema_version #>> '{}')::numeric, 0) as schema_version,
+           i.paths as sensitive_paths,
            case
-             when s.paths = '[]' or s.attributes is null then s.attributes
-             when s.is_flat then kilolock._digest(s.attributes, p_salt)
-             else kilolock._redact(s.attributes, s.paths, p_salt)
+             when i.paths = '[]' or i.attributes is null then i.attributes
+             when i.is_flat then kilolock._digest(i.attributes, p_salt)
+             else kilolock._redact(i.attributes, i.paths, p_salt)
            end as attributes,
-           case when s.dependencies is not null then md5(p_salt || s.dependencies::text)::uuid end as dependency_set_id,
-           s.dependencies,
-           case when s.rest <> '{}' then sha256(convert_to(p_salt || s.rest::text, 'UTF8')) end as rest_digest,
-           kilolock._instance_address(b.module_path, b.mode, b.type, b.name, f.inst -> 'index_key') as address,
+           case when i.dependencies is not null then md5(p_salt || i.dependencies::text)::uuid end as dependency_set_id,
+           i.dependencies,
+           case when i.rest <> '{}' then sha256(convert_to(p_salt || i.rest::text, 'UTF8')) end as rest_digest,
+           b.address_prefix || case jsonb_typeof(i.index_key)
+             when 'string' then '[' || kilolock._quote_key(i.index_key #>> '{}') || ']'
+             when 'number' then '[' || trunc((i.index_key #>> '{}')::numeric) || ']'
+             else ''
+           end as address,
            case
-             when jsonb_typeof(f.inst) <> 'object' then format('instance %s of %s is no object', f.n, b.config_address)
-             when coalesce(jsonb_typeof(f.inst -> 'index_key'), 'null') not in ('string', 'number', 'null')
-               or jsonb_typeof(f.inst -> 'index_key') = 'number' and (f.inst ->> 'index_key')::numeric % 1 <> 0
-               then format('instance %s of %s has index_key %s', f.n, b.config_address, f.inst -> 'index_key')
-             when coalesce(f.inst ->> 'status', '') not in ('', 'tainted')
-               then format('instance %s of %s has status "%s"', f.n, b.config_address, f.inst ->> 'status')
-             when coalesce(jsonb_typeof(f.inst -> 'schema_version'), 'null') not in ('number', 'null')
-               or jsonb_typeof(f.inst -> 'schema_version') = 'number'
-                 and ((f.inst ->> 'schema_version')::numeric not between 0 and 9223372036854775807
-                   or (f.inst ->> 'schema_version')::numeric % 1 <> 0)
-               then format('instance %s of %s has schema_version %s', f.n, b.config_address, f.inst -> 'schema_version')
-             when coalesce(jsonb_typeof(f.inst -> 'attributes'), 'null') not in ('object', 'null')
-               then format('instance %s of %s has attributes that are no object', f.n, b.config_address)
+             when i.problem is not null then format('instance %s of %s has %s', f.n, b.config_address, i.problem)
            end as problem
     from fresh f
     join block b on b.n = f.block_n
-    cross join lateral (
-      select case when jsonb_typeof(f.inst -> 'sensitive_attributes') = 'array' then f.inst -> 'sensitive_attributes' else '[]' end as paths,
-             case when jsonb_typeof(f.inst -> 'attributes') = 'object' then f.inst -> 'attributes'
-               when jsonb_typeof(f.inst -> 'attributes_flat') = 'object' then f.inst -> 'attributes_flat' end as attributes,
-             coalesce(jsonb_typeof(f.inst -> 'attributes') <> 'object', true) as is_flat,
-             case when jsonb_typeof(f.inst -> 'dependencies') = 'array' and f.inst -> 'dependencies' <> '[]'
-               then f.inst -> 'dependencies' end as dependencies,
-             case when jsonb_typeof(f.inst) = 'object' then f.inst - array['index_key', 'schema_version', 'status', 'deposed',
-               'attributes', 'attributes_flat', 'sensitive_attributes', 'dependencies', 'provider']
-               - case when f.inst -> 'identity_schema_version' = '0' then 'identity_schema_version' else '' end
-               - case when f.inst -> 'private' = 'null' then 'private' else '' end else '{}' end as rest
-    ) s
+    cross join lateral kilolock._read_instance(f.inst) i
     where not f.is_reference and not f.holds_reference
   ),
   gone as materialized (
@@ -159,11 +140,16 @@ begin
   ),
   new_set as (
     insert into kilolock.dependency_sets (id, state_id, addresses)
-    select distinct on (w.dependency_set_id) w.dependency_set_id, p_state_id,
+    select w.dependency_set_id, p_state_id,
            array(select distinct a.value #>> '{}' from jsonb_array_elements(w.dependencies) a order by 1)
-    from row_to_write w
+    from (
+      select d.dependency_set_id, min(d.dependencies::text)::jsonb as dependencies
+      from row_to_write d
+      where d.dependency_set_id is not null
+      group by d.dependency_set_id
+    ) w
     left join kilolock.dependency_sets k on k.id = w.dependency_set_id and k.state_id = p_state_id
-    where w.dependency_set_id is not null and k.id is null
+    where k.id is null
     returning id, addresses
   ),
   new_member as (
@@ -172,6 +158,13 @@ begin
     from new_set s
     cross join unnest(s.addresses) a(address)
     where a.address is not null
+  ),
+  new_block_set as (
+    insert into kilolock.block_dependency_sets (dependency_set_id, block_id)
+    select distinct w.dependency_set_id, w.block_id
+    from row_to_write w
+    where w.dependency_set_id is not null
+    on conflict do nothing
   ),
   past as (
     insert into kilolock.past_resources (resource_id, state_id, from_version, until_version, block_id, dependency_set_id,

@@ -1,7 +1,7 @@
 -- DELETE /v1/states/{name}
 --
--- The head goes, and with it the live rows and outputs; versions, documents and the past stay. The next write goes on
--- with the next version. Resources end with that version, which has not been written yet.
+-- The head goes, and with it the live rows and outputs; versions, documents and the past stay. Resources end with the
+-- version that the next write will have, if there ever is one.
 --
 -- Raises  KLN01  no such state, or already deleted
 --         KLC01, KLL01  somebody else's lock (_check_lock)
@@ -27,7 +27,7 @@ begin
   perform kilolock._write_rows(v_state.id, v_state.current_version_id, v_state.head_version + 1, v_state.serial,
     v_salt, '{}', false);
   update kilolock.states s
-  set current_version_id = null, resource_count = 0, head_version = s.head_version + 1, updated_at = clock_timestamp()
+  set current_version_id = null, resource_count = 0, updated_at = clock_timestamp()
   where s.id = v_state.id;
   insert into kilolock.events (state_id, kind, actor, payload)
   values (v_state.id, 'state_delete', coalesce(p_actor, nullif(v_lock.who, ''), 'anonymous'),
