@@ -1,30 +1,32 @@
--- Store a document as chunks, and say what of it has to be parsed.
+-- Store a document as chunks, and make the short form of it that has to be parsed.
 --
--- chunk_ids       the chunks in order; joined they are the document, whatever it holds
--- skeleton        the document with every instance whose text is a live row's replaced by "kl<tag><digest>"
--- has_references  whether there is any such
+-- chunk_ids  the chunks in order; joined they are the document, whatever it holds
+-- skeleton   the document with each instance replaced by a reference "kl<tag><digest><number of its piece>": valid JSON
+--            exactly when the document is and every instance is; null where nothing could be replaced
 --
--- A piece ends where Terraform's layout closes an instance: a line break never stands inside a JSON string, so the
--- cut is never inside one. A document in another layout is cut at ",{" for storage only. A chunk ends after a piece
--- whose digest has six zero bits, 64 pieces on average, so that an insertion moves no later border.
+-- A piece ends where Terraform's layout closes an instance: a line break never stands inside a JSON string, so a cut
+-- is never inside one. A document in another layout is cut at ",{", for storage only. A chunk ends after a piece whose
+-- digest has six zero bits, 64 pieces on average, so that an insertion moves no later border.
 create or replace function kilolock._store_document(
-  p_state_id bigint, p_version_id bigint, p_salt text, p_text text,
-  out chunk_ids bigint[], out skeleton text, out has_references boolean
+  p_state_id bigint, p_salt text, p_text text, out chunk_ids bigint[], out skeleton text
 )
   language plpgsql
   set search_path = pg_catalog, pg_temp
 as $$
 declare
-  v_end  constant text := e'\n        }';
-  v_next constant text := e',\n        {\n';
-  v_from constant text := e'\n        {\n';
-  v_laid_out boolean := strpos(p_text, v_end) > 0;
-  v_cut  text := case when v_laid_out then v_end else ',{' end;
-  v_tag  text := substr(p_salt, 1, 8);
-  v_live boolean := exists (select from kilolock.resources r where r.state_version_id = p_version_id) and v_laid_out;
+  v_end   constant text := e'\n        }';
+  v_start constant text := e'\n        {\n';
+  v_next  constant text := ',' || v_start;
+  v_tag   constant text := '"kl' || substr(p_salt, 1, 8);
+  v_laid_out constant boolean := strpos(p_text, v_end) > 0;
+  v_cut   constant text := case when v_laid_out then v_end else ',{' end;
+  v_head  constant integer := strpos(p_text, e'\n  "resources": [');
+  -- The piece in which resources begin; objects before it are values of outputs.
+  v_first constant integer := case when v_head > 0 and v_laid_out
+    then cardinality(string_to_array(left(p_text, v_head), v_end)) else 2147483647 end;
 begin
   with piece as materialized (
-    select x.n, x.p, starts_with(x.p, v_next) and v_laid_out as middle,
+    select x.n, x.p, starts_with(x.p, v_next) and v_laid_out as is_middle,
            sha256(convert_to(p_salt || case
              when starts_with(x.p, v_next) and v_laid_out then substr(x.p, 11) || v_end
              else x.p || v_cut
@@ -74,31 +76,24 @@ begin
           from chunk c
           left join known k on k.place = c.place
           left join added a on a.digest = c.digest),
-         case when v_live then (
-           select string_agg(
-             case
-               when l.instance_hash is null then p.p || case when p.n = z.n then '' else v_cut end
-               when p.middle then ',"kl' || v_tag || encode(l.instance_hash, 'hex') || '"'
-               else left(p.p, f.at) || '"kl' || v_tag || encode(l.instance_hash, 'hex') || '"'
-             end, '' order by p.n)
-           from piece p
-           cross join last z
-           cross join lateral (
-             select case when not p.middle and p.n < z.n then strpos(p.p, v_from) end as at
-           ) f
-           left join (
-             select distinct r.instance_hash from kilolock.resources r where r.state_version_id = p_version_id
-           ) l on p.n < z.n and l.instance_hash = case
-             when p.middle then p.digest
-             when f.at > 0 then sha256(convert_to(p_salt || substr(p.p, f.at + 9) || v_end, 'UTF8'))
-           end
-         ) end
+         (select string_agg(
+            case
+              when p.n = z.n then p.p
+              when p.n < v_first then p.p || v_cut
+              when p.is_middle then ',' || v_tag || encode(p.digest, 'hex') || p.n || '"'
+              when strpos(p.p, v_start) > 0 then
+                left(p.p, strpos(p.p, v_start)) || v_tag
+                  || encode(sha256(convert_to(p_salt || substr(p.p, strpos(p.p, v_start) + 9) || v_end, 'UTF8')), 'hex')
+                  || p.n || '"'
+              else p.p || v_cut
+            end, '' order by p.n)
+          from piece p
+          cross join last z
+          where v_first < z.n)
   into chunk_ids, skeleton;
-  has_references := skeleton is not null;
-  skeleton := coalesce(skeleton, p_text);
 end;
 $$;
 
-comment on function kilolock._store_document(bigint, bigint, text, text) is
-  'Store a documents new chunks; answers the list of all its chunks and what is left to parse.';
-revoke all on function kilolock._store_document(bigint, bigint, text, text) from public;
+comment on function kilolock._store_document(bigint, text, text) is
+  'Store a document''s new chunks; answers the list of all its chunks and the short form to parse.';
+revoke all on function kilolock._store_document(bigint, text, text) from public;

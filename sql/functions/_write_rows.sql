@@ -4,11 +4,14 @@
 -- whose meaning changed are written. An address that went and one that came with the same managed object, told by its
 -- type and id attribute, are one resource that moved.
 --
+-- p_text is the full text where p_document is a skeleton with references into it (_store_document); p_clean says that
+-- something in it cannot be decoded.
+--
 -- Raises  KLB01  a resource or instance that Terraform would refuse
---         KLX01  a reference that _store_document made has no row in its block; write_state starts over without any
+--         KLX01  a reference that _store_document made stands in an odd place; write_state starts over without any
 create or replace function kilolock._write_rows(
   p_state_id bigint, p_version_id bigint, p_version bigint, p_serial numeric, p_salt text,
-  p_document json, p_has_references boolean,
+  p_document json, p_text text, p_clean boolean,
   out created integer, out updated integer, out moved integer, out deleted integer, out resource_count integer
 )
   language plpgsql
@@ -16,6 +19,8 @@ create or replace function kilolock._write_rows(
 as $$
 declare
   v_tag        constant text := '"kl' || substr(p_salt, 1, 8);
+  v_end        constant text := e'\n        }';
+  v_start      constant text := e'\n        {\n';
   v_has_past   boolean := exists (select from kilolock.past_resources x where x.state_id = p_state_id);
   v_problem    text;
   v_unresolved boolean;
@@ -48,19 +53,31 @@ begin
   element as materialized (
     select b.n as block_n, b.id as block_id, e.n, x.is_reference, case when not x.is_reference then e.value end as value,
            case when x.is_reference then decode(substr(e.value::text, 12, 64), 'hex')
-             else sha256(convert_to(p_salt || e.value::text, 'UTF8')) end as instance_hash
+             else sha256(convert_to(p_salt || e.value::text, 'UTF8')) end as instance_hash,
+           case when x.is_reference then rtrim(substr(e.value::text, 76), '"')::bigint end as piece
     from block b
     cross join json_array_elements(case when b.problem is null and json_typeof(b.instances) = 'array' then b.instances end)
       with ordinality e(value, n)
-    cross join lateral (select p_has_references and starts_with(e.value::text, v_tag) as is_reference) x
+    cross join lateral (select p_text is not null and starts_with(e.value::text, v_tag) as is_reference) x
   ),
-  fresh as materialized (
-    select e.block_n, e.block_id, e.n, e.is_reference, e.instance_hash, e.value::jsonb as inst,
-           p_has_references and strpos(e.value::text, v_tag) > 0 as holds_reference
+  fresh_element as materialized (
+    select e.*
     from element e
     left join kilolock.resources l
       on l.block_id = e.block_id and l.instance_hash = e.instance_hash and l.state_version_id = p_version_id
     where l.id is null
+  ),
+  fresh as materialized (
+    select e.block_n, e.block_id, e.n, e.instance_hash, kilolock._read_json(e.value::text, p_clean) as inst,
+           p_text is not null and strpos(e.value::text, v_tag) > 0 as holds_reference
+    from fresh_element e
+    where not e.is_reference
+    union all
+    select e.block_n, e.block_id, e.n, e.instance_hash,
+           kilolock._read_json(substr(x.p, strpos(x.p, v_start) + 9) || v_end, p_clean), false
+    from string_to_table(case when exists (select from fresh_element t where t.is_reference) then p_text end, v_end)
+      with ordinality x(p, n)
+    join fresh_element e on e.piece = x.n
   ),
   parsed as materialized (
     select f.block_id, f.instance_hash, b.module_path, b.mode, b.type, b.name,
@@ -88,7 +105,7 @@ begin
     from fresh f
     join block b on b.n = f.block_n
     cross join lateral kilolock._read_instance(f.inst) i
-    where not f.is_reference and not f.holds_reference
+    where not f.holds_reference
   ),
   gone as materialized (
     select r.*
@@ -217,11 +234,11 @@ begin
          (select count(*) from element),
          (select count(*) from kilolock.resources r where r.state_version_id = p_version_id),
          coalesce((select min(b.problem) from block b), (select min(p.problem) from parsed p)),
-         exists (select from fresh f where f.is_reference or f.holds_reference)
+         exists (select from fresh f where f.holds_reference)
   into created, updated, moved, deleted, resource_count, v_before, v_problem, v_unresolved;
 
   if v_unresolved then
-    raise exception 'a reference has no row' using errcode = 'KLX01';
+    raise exception 'a reference stands inside an instance' using errcode = 'KLX01';
   end if;
   if v_problem is not null then
     raise exception 'the body is not a valid state: %', v_problem
@@ -231,10 +248,10 @@ begin
     raise exception 'the body has an instance more than once'
       using errcode = 'KLB01', hint = 'Nothing was stored. Each address, and each deposed key of it, may stand in a state once.';
   end if;
-  perform kilolock._write_outputs(p_state_id, p_serial, p_salt, p_document, p_has_references);
+  perform kilolock._write_outputs(p_state_id, p_serial, p_salt, p_document, p_text is not null);
 end;
 $$;
 
-comment on function kilolock._write_rows(bigint, bigint, bigint, numeric, text, json, boolean) is
+comment on function kilolock._write_rows(bigint, bigint, bigint, numeric, text, json, text, boolean) is
   'Make the rows of a state match a parsed document.';
-revoke all on function kilolock._write_rows(bigint, bigint, bigint, numeric, text, json, boolean) from public;
+revoke all on function kilolock._write_rows(bigint, bigint, bigint, numeric, text, json, text, boolean) from public;

@@ -4,12 +4,11 @@
 -- byte for byte in chunks; work and storage follow what changed:
 --   1. The text is cut where instances end. Runs of pieces make chunks whose borders depend on their content; only
 --      chunks not yet stored are stored (_store_document).
---   2. An instance whose text is already a live row is replaced by a short reference, which leaves a document that is
---      valid JSON exactly when the original is, and small when little changed. That one is parsed.
---   3. The rows are made to match it (_write_rows).
+--   2. Each instance is replaced by a reference, which leaves a short document. That one is parsed.
+--   3. The rows are made to match it; only instances whose text no live row has are parsed (_write_rows).
 --
--- What PostgreSQL cannot decode makes step 3 fail; it is then done again from a cleaned copy. A reference whose block
--- changed (a state mv of a whole block) is resolved by going over the full text once.
+-- What PostgreSQL cannot decode makes step 3 fail; it is then done again from a cleaned copy. A reference in an odd place
+-- is resolved by going over the full text instead.
 --
 -- Raises  KLB01  not a state: broken JSON, another version, a wrong shape
 --         KLB04  Content-MD5 does not fit the body
@@ -66,8 +65,8 @@ begin
   select d.* into v_head from kilolock.version_documents d
   where d.state_id = v_state.id and d.id = v_state.current_version_id;
 
-  select d.chunk_ids, d.skeleton, d.has_references into v_document
-  from kilolock._store_document(v_state.id, v_state.current_version_id, v_salt, v_text) d;
+  select d.chunk_ids, d.skeleton into v_document
+  from kilolock._store_document(v_state.id, v_salt, v_text) d;
   if v_document.chunk_ids = v_head.chunk_ids then
     return json_build_object('state', p_name, 'version', v_state.head_version, 'serial', v_state.serial,
       'created', 0, 'updated', 0, 'deleted', 0, 'moved', 0, 'changed', false);
@@ -75,7 +74,7 @@ begin
 
   v_state.current_version_id := coalesce(v_state.current_version_id,
     nextval(pg_get_serial_sequence('kilolock.version_documents', 'id')));
-  v_parsed := v_document.skeleton;
+  v_parsed := coalesce(v_document.skeleton, v_text);
   loop
     begin
       select h.* into v_header from kilolock._read_header(v_parsed) h;
@@ -94,13 +93,13 @@ begin
 
       select r.* into v_rows
       from kilolock._write_rows(v_state.id, v_state.current_version_id, v_version, v_header.serial,
-        v_salt, v_parsed::json, v_document.has_references) r;
+        v_salt, v_parsed::json, case when v_document.skeleton is not null then v_text end, v_clean) r;
       exit;
     exception
       when sqlstate 'KLX01' then
-        -- An unchanged text stands in another block than before: only the full text tells what it is now.
+        -- An object that is no instance looked like one.
         v_parsed := case when v_clean then kilolock._clean_json(v_text) else v_text end;
-        v_document.has_references := false;
+        v_document.skeleton := null;
       when untranslatable_character or invalid_text_representation or numeric_value_out_of_range
           or invalid_parameter_value or statement_too_complex or program_limit_exceeded then
         if v_clean then
