@@ -206,7 +206,11 @@ class EmbeddedServer:
         # lives as long as we do.
         self._thread = threading.Thread(target=self._run, name="kilolock-postgres", daemon=True)
         self._thread.start()
-        self._started.wait()
+        try:
+            self._started.wait()
+        except BaseException:
+            self.stop()
+            raise
         failure = self._failed()
         if failure is not None:
             self._thread.join()
