@@ -583,27 +583,76 @@ def ensure_database(server: EmbeddedServer) -> None:
             conn.execute(sql.SQL("create database {}").format(sql.Identifier(DATABASE)))
 
 
-def main(arguments: list[str]) -> int:
-    """Run a server in the foreground: ``python -m kilolock.embedded FOLDER PORT [PASSWORD]``."""
-    folder, port = arguments[0], int(arguments[1])
-    bindir = os.environ.get("KL_PGBIN") or None
-    password = arguments[2] if len(arguments) > 2 else None
-    server = EmbeddedServer(folder, port, password=password, bindir=bindir)
+def _run_in_foreground(folder: Path, port: int, password: str | None) -> None:
+    server = EmbeddedServer(
+        folder,
+        port,
+        password=password,
+        bindir=os.environ.get("KL_PGBIN") or None,
+        max_connections=200,
+    )
     signal.signal(signal.SIGTERM, lambda *_: sys.exit(0))
+    server.start()
     try:
-        server.start()
+        ensure_database(server)
+        print(server.url, flush=True)
+        while True:
+            signal.pause()
+    finally:
+        server.stop()
+
+
+def _run_in_background(folder: Path, port: int, password: str | None) -> None:
+    folder.parent.mkdir(parents=True, exist_ok=True)
+    said = folder.with_name(folder.name + ".log")
+    with open(said, "w+b") as output:
+        child = subprocess.Popen(
+            [sys.executable, "-m", "kilolock.embedded", "run", str(folder), str(port)],
+            stdin=subprocess.DEVNULL,
+            stdout=output,
+            stderr=output,
+            start_new_session=True,
+            env={**os.environ, "KL_EMBEDDED_PASSWORD": password or ""},
+        )
+    while child.poll() is None and "postgresql://" not in said.read_text():
+        time.sleep(0.05)
+    text = said.read_text().strip()
+    if child.poll() is not None:
+        raise EmbeddedError(text.removeprefix("Error: ") or "the server ended at once")
+    print(text)
+
+
+def _stop_in_background(folder: Path) -> None:
+    try:
+        fd = os.open(folder / "lock", os.O_RDWR | os.O_CLOEXEC)
+    except FileNotFoundError:
+        return
+    with os.fdopen(fd) as lock:
         try:
-            ensure_database(server)
-            print(server.url, flush=True)
-            while True:
-                signal.pause()
-        finally:
-            server.stop()
+            fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError:
+            os.kill(int(lock.read()), signal.SIGTERM)
+            fcntl.flock(lock, fcntl.LOCK_EX)
+
+
+def main(arguments: list[str]) -> int:
+    """``python -m kilolock.embedded run|up|down FOLDER [PORT]``: a server without kld."""
+    command, folder = arguments[0], Path(arguments[1]).absolute()
+    port = int(arguments[2]) if len(arguments) > 2 else 5432
+    password = os.environ.get("KL_EMBEDDED_PASSWORD") or None
+    try:
+        if command == "run":
+            _run_in_foreground(folder, port, password)
+        elif command == "up":
+            _run_in_background(folder, port, password)
+        else:
+            _stop_in_background(folder)
     except KeyboardInterrupt:
         return 0
-    except EmbeddedError as ex:
+    except (EmbeddedError, OSError) as ex:
         print(f"Error: {ex}", file=sys.stderr)
         return 1
+    return 0
 
 
 if __name__ == "__main__":
