@@ -97,7 +97,9 @@ class State:
         """Store a version."""
         lock_id, actor = _lock_id(req), req.context.actor
         md5 = req.get_header("Content-MD5")
-        done = self._db.call("write_state", *state, lock_id, _body(req, self._limit), md5, actor, "apply")
+        done = self._db.call(
+            "write_state", *state, lock_id, _body(req, self._limit), md5, actor, "apply"
+        )
         resp.text = done
         resp.content_type = falcon.MEDIA_JSON
         req.env["kilolock.version"] = json.loads(done or "{}").get("version")
@@ -140,7 +142,9 @@ class StateVersion:
         """Send an older version."""
         version = _query_value(req, "version") or ""
         if not re.fullmatch("[0-9]{1,18}", version):
-            raise falcon.HTTPBadRequest(title="version is missing", description="Ask with ?version=N.")
+            raise falcon.HTTPBadRequest(
+                title="version is missing", description="Ask with ?version=N."
+            )
         _send_document(req, resp, self._db, state, int(version))
 
 
@@ -212,14 +216,22 @@ class Metrics:
             held = ""
         resp.content_type = "text/plain; version=0.0.4; charset=utf-8"
         resp.text = f"# TYPE kilolock_database_up gauge\nkilolock_database_up {int(bool(held))}\n"
-        resp.text += held + ("" if held.endswith("\n") or not held else "\n") + "".join(self._requests.render())
+        resp.text += (
+            held
+            + ("" if held.endswith("\n") or not held else "\n")
+            + "".join(self._requests.render())
+        )
 
 
 class Gate:
     """What every request passes before a route: its method, then its credentials."""
 
     def __init__(self, settings: Settings) -> None:
-        self._token = settings.auth_token.encode() if settings.auth_mode == "static" and settings.auth_token else None
+        self._token = (
+            settings.auth_token.encode()
+            if settings.auth_mode == "static" and settings.auth_token
+            else None
+        )
         if settings.auth_mode != "open" and self._token is None:
             raise ValueError("KL_AUTH_MODE=static needs KL_AUTH_TOKEN")
 
@@ -292,12 +304,16 @@ class Requests:
 class Front:
     """The outermost layer: routes by the raw path, so that %2F stays in a name; logs and counts each answer."""
 
-    def __init__(self, app: Callable[..., Iterable[bytes]], requests: Requests, log_format: str) -> None:
+    def __init__(
+        self, app: Callable[..., Iterable[bytes]], requests: Requests, log_format: str
+    ) -> None:
         self._app = app
         self._requests = requests
         self._log_format = log_format
 
-    def __call__(self, environ: dict[str, Any], start_response: Callable[..., Any]) -> Iterable[bytes]:
+    def __call__(
+        self, environ: dict[str, Any], start_response: Callable[..., Any]
+    ) -> Iterable[bytes]:
         """Answer one request."""
         started = time.perf_counter()
         environ["PATH_INFO"] = _raw_path(environ)
@@ -309,7 +325,12 @@ class Front:
             return start_response(status, headers, *exc_info)
 
         def finish() -> None:
-            self._finish(environ, seen.get("status", "500"), seen.get("bytes", "0"), time.perf_counter() - started)
+            self._finish(
+                environ,
+                seen.get("status", "500"),
+                seen.get("bytes", "0"),
+                time.perf_counter() - started,
+            )
 
         return _Answer(self._app(environ, note), finish)
 
@@ -382,7 +403,11 @@ def _read_query(req: falcon.Request) -> _Ask:
             fields = json.loads(text)
         except (ValueError, RecursionError):
             fields = None
-    if not isinstance(fields, dict) or not isinstance(fields.get("sql"), str) or not fields["sql"].strip():
+    if (
+        not isinstance(fields, dict)
+        or not isinstance(fields.get("sql"), str)
+        or not fields["sql"].strip()
+    ):
         raise falcon.HTTPBadRequest(
             title="the body holds no query",
             description='Send SQL as text/plain, or JSON such as {"sql": "select 1", "args": [], "format": "csv"}.',
@@ -413,18 +438,26 @@ def _number(fields: dict[str, Any], key: str, default: float, most: float) -> fl
 
 
 def _send_document(
-    req: falcon.Request, resp: falcon.Response, db: Database, state: Address, version: int | None = None
+    req: falcon.Request,
+    resp: falcon.Response,
+    db: Database,
+    state: Address,
+    version: int | None = None,
 ) -> None:
     meta, document = db.document("read_state", *state, version)
     _describe(req, resp, meta.version, meta.size, meta.md5)
-    if resp.get_header("ETag") in [tag.strip() for tag in (req.get_header("If-None-Match") or "").split(",")]:
+    if resp.get_header("ETag") in [
+        tag.strip() for tag in (req.get_header("If-None-Match") or "").split(",")
+    ]:
         document.close()
         resp.status = falcon.HTTP_304
         return
     resp.stream = document
 
 
-def _describe(req: falcon.Request, resp: falcon.Response, version: int, size: int, md5: str) -> None:
+def _describe(
+    req: falcon.Request, resp: falcon.Response, version: int, size: int, md5: str
+) -> None:
     req.env["kilolock.version"] = version
     resp.content_type = falcon.MEDIA_JSON
     resp.content_length = size
@@ -445,7 +478,8 @@ def _body(req: falcon.Request, limit: int) -> bytes:
     if length > limit:
         setting = "Raise KL_MAX_STATE_MB to take it." if limit > _SQL_LIMIT else None
         raise falcon.HTTPContentTooLarge(
-            title=f"the body has {length} bytes, more than the {limit} that are allowed", description=setting
+            title=f"the body has {length} bytes, more than the {limit} that are allowed",
+            description=setting,
         )
     body: bytes = req.bounded_stream.read()
     if len(body) < length:
@@ -509,7 +543,9 @@ def _raw_path(environ: dict[str, Any]) -> str:
 
 def _word(value: object) -> str:
     text = str(value)
-    return text if text.isprintable() and not re.search('[ "=]', text) and text else json.dumps(text)
+    return (
+        text if text.isprintable() and not re.search('[ "=]', text) and text else json.dumps(text)
+    )
 
 
 def _serialize(req: falcon.Request, resp: falcon.Response, ex: falcon.HTTPError) -> None:
@@ -517,29 +553,43 @@ def _serialize(req: falcon.Request, resp: falcon.Response, ex: falcon.HTTPError)
     _send_error(resp, code, ex.title or str(ex.status)[4:].lower(), ex.description)
 
 
-def _answer_refusal(req: falcon.Request, resp: falcon.Response, ex: psycopg.Error, params: dict[str, Any]) -> None:
+def _answer_refusal(
+    req: falcon.Request, resp: falcon.Response, ex: psycopg.Error, params: dict[str, Any]
+) -> None:
     _answer(req, resp, refusal(ex), ex)
 
 
-def _answer_query_refusal(req: falcon.Request, resp: falcon.Response, ex: QueryError, params: dict[str, Any]) -> None:
+def _answer_query_refusal(
+    req: falcon.Request, resp: falcon.Response, ex: QueryError, params: dict[str, Any]
+) -> None:
     cause = ex.__cause__
     assert isinstance(cause, psycopg.Error)
     _answer(req, resp, query_refusal(cause), cause)
 
 
-def _answer_fault(req: falcon.Request, resp: falcon.Response, ex: Exception, params: dict[str, Any]) -> None:
+def _answer_fault(
+    req: falcon.Request, resp: falcon.Response, ex: Exception, params: dict[str, Any]
+) -> None:
     _faults.error("%s %s failed", req.method, req.path, exc_info=ex)
     resp.status = falcon.HTTP_500
     _send_error(resp, "internal", "kld made a mistake; its log says more", None)
 
 
-def _answer(req: falcon.Request, resp: falcon.Response, problem: Refusal, ex: psycopg.Error) -> None:
+def _answer(
+    req: falcon.Request, resp: falcon.Response, problem: Refusal, ex: psycopg.Error
+) -> None:
     resp.status = falcon.code_to_http_status(problem.status)
     resp.content_length = None
     if problem.status >= 500:
         # Where it happened, but not the DETAIL or CONTEXT in full: they may quote the document.
-        where = [line for line in (ex.diag.context or "").splitlines() if line.startswith("PL/pgSQL function")]
-        _faults.error("%s %s: %s %s %s", req.method, req.path, problem.code, problem.message, "; ".join(where))
+        where = [
+            line
+            for line in (ex.diag.context or "").splitlines()
+            if line.startswith("PL/pgSQL function")
+        ]
+        _faults.error(
+            "%s %s: %s %s %s", req.method, req.path, problem.code, problem.message, "; ".join(where)
+        )
     if problem.status == 503:
         resp.set_header("Retry-After", "1")
     if problem.status == 423 and problem.detail:
@@ -552,4 +602,6 @@ def _answer(req: falcon.Request, resp: falcon.Response, problem: Refusal, ex: ps
 
 def _send_error(resp: falcon.Response, code: str, message: str, hint: str | None) -> None:
     resp.content_type = falcon.MEDIA_JSON
-    resp.text = json.dumps({"error": {"code": code, "message": message, "hint": hint}}, ensure_ascii=False)
+    resp.text = json.dumps(
+        {"error": {"code": code, "message": message, "hint": hint}}, ensure_ascii=False
+    )

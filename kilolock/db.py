@@ -2,14 +2,11 @@
 
 from __future__ import annotations
 
-import json
-import re
 import select
 import threading
 import time
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager, suppress
-from dataclasses import dataclass
 from functools import cache
 from typing import Any, NamedTuple
 
@@ -17,6 +14,7 @@ import psycopg
 from psycopg import pq, sql
 
 from kilolock.errors import QueryError
+from kilolock.output import Answer, Column, json_parts
 
 Argument = str | bytes | int | None
 
@@ -35,22 +33,6 @@ class Meta(NamedTuple):
     serial: int | None
     size: int
     md5: str
-
-
-class Column(NamedTuple):
-    """A column of a query's answer."""
-
-    name: str
-    type: str
-
-
-@dataclass(frozen=True)
-class Answer:
-    """A query's rows; a value is the JSON text that PostgreSQL made of it, so no digit is lost."""
-
-    columns: list[Column]
-    rows: list[list[str]]
-    truncated: bool
 
 
 class Database:
@@ -276,7 +258,7 @@ def _query(
         sql.SQL("select kilolock.{}(%s, %s::text[], %s)").format(sql.Identifier(function)),
         [statement, args, limit + 1],
     ).fetchall()
-    rows = [json_values(row[0]) for row in found[:limit]]
+    rows = [json_parts(row[0]) for row in found[:limit]]
     return Answer(columns, rows, len(found) > limit)
 
 
@@ -307,28 +289,3 @@ def _columns(connection: psycopg.Connection[Any], statement: str) -> list[Column
 def _scalar(connection: psycopg.Connection[Any], statement: str, args: Sequence[Any]) -> Any:
     row = connection.execute(statement, args).fetchone()  # type: ignore[call-overload]
     return None if row is None else row[0]
-
-
-_scan = json.JSONDecoder(strict=False).scan_once
-_scan_string = json.decoder.scanstring  # type: ignore[attr-defined]
-_SPACE = re.compile(r"[ \t\r\n]*")
-
-
-def json_values(text: str) -> list[str]:
-    """The texts of the values of a JSON object, in order, digits and duplicate keys as they are."""
-    values = []
-    at = _skip(text, 1)
-    while text[at] != "}":
-        if text[at] == ",":
-            at = _skip(text, at + 1)
-        _, at = _scan_string(text, at + 1, False)
-        start = _skip(text, _skip(text, at) + 1)
-        _, end = _scan(text, start)
-        values.append(text[start:end])
-        at = _skip(text, end)
-    return values
-
-
-def _skip(text: str, at: int) -> int:
-    found = _SPACE.match(text, at)
-    return found.end() if found else at

@@ -2,17 +2,50 @@
 
 from __future__ import annotations
 
-import csv
-import io
 import json
-import unicodedata
+import re
 from collections.abc import Iterable, Iterator, Sequence
-from typing import TYPE_CHECKING, Any
-
-if TYPE_CHECKING:
-    from kilolock.db import Answer
+from dataclasses import dataclass
+from typing import Any, NamedTuple
 
 FORMATS = ("table", "json", "csv")
+
+_scan = json.JSONDecoder(strict=False).scan_once  # type: ignore[attr-defined]
+_scan_string = json.decoder.scanstring  # type: ignore[attr-defined]
+_SPACE = re.compile(r"[ \t\r\n]*")
+
+
+class Column(NamedTuple):
+    """A column of a query's answer."""
+
+    name: str
+    type: str
+
+
+@dataclass(frozen=True)
+class Answer:
+    """A query's rows; a value is the JSON text that PostgreSQL made of it, so no digit is lost."""
+
+    columns: list[Column]
+    rows: list[list[str]]
+    truncated: bool
+
+
+def json_parts(text: str) -> list[str]:
+    """The texts of the values of a JSON array or object, in order, digits and duplicate keys as they are."""
+    parts = []
+    keyed = text.startswith("{")
+    at = _skip(text, 1)
+    while text[at] not in "}]":
+        if text[at] == ",":
+            at = _skip(text, at + 1)
+        if keyed:
+            _, at = _scan_string(text, at + 1, False)
+            at = _skip(text, _skip(text, at) + 1)
+        _, end = _scan(text, at)
+        parts.append(text[at:end])
+        at = _skip(text, end)
+    return parts
 
 
 def cell(raw: str) -> str | None:
@@ -26,6 +59,9 @@ def cell(raw: str) -> str | None:
 
 def to_csv(answer: Answer) -> str:
     """The answer as CSV with a header; null is an empty field."""
+    import csv
+    import io
+
     out = io.StringIO()
     writer = csv.writer(out, lineterminator="\n")
     writer.writerow([column.name for column in answer.columns])
@@ -37,7 +73,8 @@ def to_json(answer: Answer) -> str:
     """The answer as a JSON array of objects, every value as PostgreSQL wrote it."""
     names = [json.dumps(column.name, ensure_ascii=False) for column in answer.columns]
     objects = (
-        "{" + ", ".join(f"{name}: {value}" for name, value in zip(names, row, strict=True)) + "}" for row in answer.rows
+        "{" + ", ".join(f"{name}: {value}" for name, value in zip(names, row, strict=True)) + "}"
+        for row in answer.rows
     )
     return "[" + ",\n ".join(objects) + "]\n"
 
@@ -49,13 +86,25 @@ def to_wire(answer: Answer) -> str:
     return f'{{"columns":{columns},"rows":[{rows}],"truncated":{json.dumps(answer.truncated)}}}\n'
 
 
+def from_wire(text: str) -> Answer:
+    """What ``to_wire`` wrote."""
+    columns, rows, truncated = json_parts(text)
+    return Answer(
+        [Column(**c) for c in json.loads(columns)],
+        list(map(json_parts, json_parts(rows))),
+        truncated == "true",
+    )
+
+
 def to_table(headers: Sequence[str], rows: Iterable[Sequence[str | None]]) -> Iterator[str]:
     """Lines of left-aligned columns, two spaces apart, no digit changed and no line broken."""
     lines = [[_printable(header) for header in headers]]
     lines += [[_printable(value or "") for value in row] for row in rows]
     widths = [max(map(_width, column)) for column in zip(*lines, strict=True)]
     for line in lines:
-        padded = (text + " " * (width - _width(text)) for text, width in zip(line, widths, strict=True))
+        padded = (
+            text + " " * (width - _width(text)) for text, width in zip(line, widths, strict=True)
+        )
         yield "  ".join(padded).rstrip()
 
 
@@ -66,7 +115,9 @@ def render(answer: Answer, fmt: str) -> str:
     if fmt == "json":
         return to_json(answer)
     headers = [column.name for column in answer.columns]
-    return "".join(line + "\n" for line in to_table(headers, ([cell(v) for v in row] for row in answer.rows)))
+    return "".join(
+        line + "\n" for line in to_table(headers, ([cell(v) for v in row] for row in answer.rows))
+    )
 
 
 def size(octets: int) -> str:
@@ -86,7 +137,17 @@ def _printable(text: str) -> str:
     return "".join(c if c.isprintable() else c.encode("unicode_escape").decode() for c in text)
 
 
+def _skip(text: str, at: int) -> int:
+    found = _SPACE.match(text, at)
+    return found.end() if found else at
+
+
 def _width(text: str) -> int:
     if text.isascii():
         return len(text)
-    return sum(0 if unicodedata.combining(c) else 1 + (unicodedata.east_asian_width(c) in "WF") for c in text)
+    import unicodedata
+
+    return sum(
+        0 if unicodedata.combining(c) else 1 + (unicodedata.east_asian_width(c) in "WF")
+        for c in text
+    )

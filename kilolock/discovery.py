@@ -1,0 +1,251 @@
+"""Finds the database or the kld that kl talks to, and talks to it."""
+
+from __future__ import annotations
+
+import json
+import os
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from kilolock.db import Answer
+
+DEFAULT_URL = "http://127.0.0.1:8080"
+_STATES = "/v1/states"
+
+
+class SourceError(Exception):
+    """kl could not get an answer; carries the exit status."""
+
+    def __init__(self, message: str, exit_status: int, hint: str | None = None) -> None:
+        super().__init__(message)
+        self.exit_status = exit_status
+        self.hint = hint
+
+
+@dataclass(frozen=True)
+class Target:
+    """Where to ask, how to sign in, and the state that this directory belongs to."""
+
+    database_url: str | None = None
+    base_url: str | None = None
+    state: str | None = None
+    user: str | None = None
+    password: str | None = None
+    verify_tls: bool = True
+
+    def source(self) -> Any:
+        """Something with ``query``: PostgreSQL itself, or a kld."""
+        return DatabaseSource(self.database_url) if self.database_url else HttpSource(self)
+
+
+def discover(
+    environ: Mapping[str, str],
+    directory: Path,
+    *,
+    database_url: str | None = None,
+    state_url: str | None = None,
+) -> Target:
+    """Flags first, then KL_* variables, then .kl.toml, then what terraform init recorded, then this machine."""
+    if database_url:
+        return Target(database_url=database_url)
+    if state_url:
+        return _http(state_url, environ, _backend(environ, directory))
+    if environ.get("KL_DATABASE_URL"):
+        return Target(database_url=environ["KL_DATABASE_URL"])
+    backend = _backend(environ, directory)
+    if environ.get("KL_STATE_URL"):
+        return _http(environ["KL_STATE_URL"], environ, backend)
+    settings = _toml(directory)
+    if settings.get("database_url"):
+        return Target(database_url=settings["database_url"])
+    if settings.get("state_url"):
+        return _http(settings["state_url"], environ, backend | settings)
+    if backend.get("address"):
+        return _http(backend["address"], environ, backend)
+    if environ.get("DATABASE_URL"):
+        return Target(database_url=environ["DATABASE_URL"])
+    return _http(DEFAULT_URL, environ, backend)
+
+
+class DatabaseSource:
+    """PostgreSQL, directly."""
+
+    def __init__(self, url: str) -> None:
+        self._url = url
+
+    def query(self, sql: str, args: Sequence[str | None], timeout_s: float, limit: int) -> Answer:
+        """Run SQL as the reader role."""
+        from kilolock.db import Database
+        from kilolock.errors import QueryError, query_refusal, refusal
+
+        db = Database(self._url, max_size=1)
+        try:
+            return db.query(sql, args, timeout_s=timeout_s, limit=limit)
+        except QueryError as ex:
+            problem = query_refusal(ex.__cause__)  # type: ignore[arg-type]
+        except Exception as ex:
+            import psycopg
+
+            if not isinstance(ex, psycopg.Error):
+                raise
+            problem = refusal(ex)
+        finally:
+            db.close()
+        raise SourceError(problem.message, problem.exit_status, problem.hint)
+
+
+class HttpSource:
+    """A kld, through POST /v1/query."""
+
+    def __init__(self, target: Target) -> None:
+        self._target = target
+
+    def query(self, sql: str, args: Sequence[str | None], timeout_s: float, limit: int) -> Answer:
+        """Run SQL as the reader role of that kld."""
+        from kilolock.output import from_wire
+
+        body = json.dumps(
+            {"sql": sql, "args": list(args), "timeout": timeout_s, "limit": limit}
+        ).encode()
+        text = self._post("/v1/query", body, timeout_s + 15)
+        try:
+            return from_wire(text)
+        except (ValueError, TypeError, IndexError, StopIteration):
+            raise SourceError(f"{self._target.base_url} does not answer as a kld does", 1) from None
+
+    def _post(self, path: str, body: bytes, timeout_s: float) -> str:
+        import http.client
+        import urllib.error
+        import urllib.request
+
+        url = (self._target.base_url or DEFAULT_URL) + path
+        request = urllib.request.Request(
+            url, body, {"Content-Type": "application/json", **self._authorization()}
+        )
+        try:
+            with self._opener(url).open(request, timeout=timeout_s) as response:
+                return str(response.read().decode())
+        except urllib.error.HTTPError as ex:
+            raise _refused(ex.code, ex.read(100_000), url) from None
+        except urllib.error.URLError as ex:
+            raise SourceError(
+                f"no kld answers at {url}: {ex.reason}", 8, "Start kld, or set KL_STATE_URL."
+            ) from None
+        except (OSError, http.client.HTTPException, ValueError) as ex:
+            raise SourceError(f"no answer from {url}: {ex}", 8) from None
+
+    def _authorization(self) -> dict[str, str]:
+        import base64
+
+        target = self._target
+        if not target.password:
+            return {}
+        if not target.user:
+            return {"Authorization": "Bearer " + target.password.encode().decode("latin-1")}
+        pair = f"{target.user}:{target.password}".encode()
+        return {"Authorization": "Basic " + base64.b64encode(pair).decode()}
+
+    def _opener(self, url: str) -> Any:
+        import urllib.request
+        from urllib.parse import urlsplit
+
+        class NoRedirect(urllib.request.HTTPRedirectHandler):
+            def redirect_request(self, *_: Any) -> None:
+                return None
+
+        handlers: list[Any] = [NoRedirect()]
+        host = urlsplit(url).hostname or ""
+        if host in ("localhost", "::1") or host.startswith("127."):
+            handlers.append(urllib.request.ProxyHandler({}))
+        if url.startswith("https:") and not self._target.verify_tls:
+            import ssl
+
+            handlers.append(urllib.request.HTTPSHandler(context=ssl._create_unverified_context()))
+        return urllib.request.build_opener(*handlers)
+
+
+def _refused(status: int, body: bytes, url: str) -> SourceError:
+    from kilolock.errors import exit_status
+
+    try:
+        problem = json.loads(body)["error"]
+        return SourceError(str(problem["message"]), exit_status(status), problem.get("hint"))
+    except (ValueError, KeyError, TypeError, AttributeError):
+        return SourceError(f"{url} answered {status}; is that a kld?", exit_status(status))
+
+
+def _http(url: str, environ: Mapping[str, str], settings: Mapping[str, Any]) -> Target:
+    from urllib.parse import unquote, urlsplit
+
+    if not url.startswith(("http://", "https://")):
+        raise SourceError(
+            f"{url} is no http address", 2, "Set KL_STATE_URL to one such as http://localhost:8080."
+        )
+    parts = urlsplit(url)
+    before, states, after = parts.path.partition(_STATES + "/")
+    if not states:
+        before = parts.path.rstrip("/").removesuffix(_STATES)
+    # Credentials belong to the host they were written for.
+    same_host = urlsplit(str(settings.get("address") or url)).netloc == parts.netloc
+    stored = settings if same_host or settings.get("state_url") else {}
+    host = parts.netloc.rpartition("@")[2]
+    user, password = parts.username, parts.password
+    names = [unquote(name) for name in after.strip("/").split("/")] if after else []
+    return Target(
+        base_url=f"{parts.scheme}://{host}{before.rstrip('/')}",
+        state=names[-1] if len(names) in (1, 3) else None,
+        user=unquote(user) if user else stored.get("username"),
+        password=environ.get("KL_TOKEN")
+        or (unquote(password) if password else stored.get("token") or stored.get("password")),
+        verify_tls=not stored.get("skip_cert_verification"),
+    )
+
+
+def _backend(environ: Mapping[str, str], directory: Path) -> dict[str, Any]:
+    names = {
+        "address": "TF_HTTP_ADDRESS",
+        "username": "TF_HTTP_USERNAME",
+        "password": "TF_HTTP_PASSWORD",
+    }
+    found: dict[str, Any] = {key: environ[name] for key, name in names.items() if environ.get(name)}
+    data_dir = environ.get("TF_DATA_DIR")
+    candidates = [Path(data_dir)] if data_dir else [d / ".terraform" for d in _upward(directory)]
+    for folder in candidates:
+        try:
+            backend = (
+                json.loads((folder / "terraform.tfstate").read_text("utf-8")).get("backend") or {}
+            )
+        except OSError:
+            continue
+        except (ValueError, AttributeError):
+            break
+        if backend.get("type") == "http":
+            found |= {
+                key: value
+                for key, value in (backend.get("config") or {}).items()
+                if value is not None
+            }
+        break
+    return found
+
+
+def _toml(directory: Path) -> dict[str, Any]:
+    for folder in _upward(directory):
+        path = folder / ".kl.toml"
+        if path.is_file():
+            import tomllib
+
+            try:
+                return tomllib.loads(path.read_text("utf-8"))
+            except (OSError, ValueError) as ex:
+                raise SourceError(f"{path} cannot be read: {ex}", 2) from None
+    return {}
+
+
+def _upward(directory: Path) -> Iterator[Path]:
+    here = Path(os.path.abspath(directory))
+    yield here
+    yield from here.parents
