@@ -71,7 +71,6 @@ def template(server_url: str) -> Iterator[tuple[str, DatabaseJanitor]]:
         host=parts.hostname or "127.0.0.1",
         port=parts.port or 5432,
         dbname=name,
-        version="15",
         password=parts.password,
         template_dbname="template0",
         isolation_level=psycopg.IsolationLevel.READ_COMMITTED,

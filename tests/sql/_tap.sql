@@ -1,0 +1,194 @@
+-- Assertions with pgTAP's names and pgTAP's argument order, as far as our tests need them.
+--
+-- Each answers one line of TAP: "ok - label", or "not ok - label" and lines that begin with "# ".
+create schema if not exists tap;
+grant usage on schema tap to public;
+
+create or replace function tap._result(p_ok boolean, p_label text, p_notes text[] default '{}')
+  returns text
+  language sql
+as $$
+  select case
+    when p_ok then 'ok - ' || p_label
+    else concat_ws(e'\n', 'not ok - ' || p_label,
+      (select string_agg('# ' || replace(n.note, e'\n', e'\n# '), e'\n') from unnest(p_notes) n(note)))
+  end;
+$$;
+
+create or replace function tap.ok(p_ok boolean, p_label text)
+  returns text
+  language sql
+as $$
+  select tap._result(coalesce(p_ok, false), p_label, array['got ' || coalesce(p_ok::text, 'null')]);
+$$;
+
+create or replace function tap.is(p_have anyelement, p_want anyelement, p_label text)
+  returns text
+  language sql
+as $$
+  select tap._result(p_have is not distinct from p_want, p_label,
+    array['have ' || coalesce(p_have::text, 'null'), 'want ' || coalesce(p_want::text, 'null')]);
+$$;
+
+create or replace function tap.isnt(p_have anyelement, p_other anyelement, p_label text)
+  returns text
+  language sql
+as $$
+  select tap._result(p_have is distinct from p_other, p_label,
+    array['have ' || coalesce(p_have::text, 'null')]);
+$$;
+
+-- LIKE and ~ are pgTAP's alike() and matches().
+create or replace function tap.alike(p_have text, p_pattern text, p_label text)
+  returns text
+  language sql
+as $$
+  select tap._result(coalesce(p_have like p_pattern, false), p_label,
+    array['have ' || coalesce(p_have, 'null'), 'want like ' || p_pattern]);
+$$;
+
+create or replace function tap.matches(p_have text, p_pattern text, p_label text)
+  returns text
+  language sql
+as $$
+  select tap._result(coalesce(p_have ~ p_pattern, false), p_label,
+    array['have ' || coalesce(p_have, 'null'), 'want ~ ' || p_pattern]);
+$$;
+
+create or replace function tap.pass(p_label text)
+  returns text
+  language sql
+as $$
+  select 'ok - ' || p_label;
+$$;
+
+create or replace function tap.fail(p_label text)
+  returns text
+  language sql
+as $$
+  select 'not ok - ' || p_label;
+$$;
+
+-- A null code or message accepts any.
+create or replace function tap.throws_ok(p_sql text, p_code text, p_message text, p_label text)
+  returns text
+  language plpgsql
+as $$
+declare
+  v_code    text;
+  v_message text;
+begin
+  begin
+    execute p_sql;
+  exception when others then
+    get stacked diagnostics v_code = returned_sqlstate, v_message = message_text;
+  end;
+  return tap._result(
+    v_code is not null
+      and v_code = coalesce(p_code, v_code)
+      and v_message = coalesce(p_message, v_message),
+    p_label,
+    array[
+      'have ' || coalesce(v_code || ': ' || v_message, 'no error'),
+      'want ' || coalesce(p_code, 'any code') || ': ' || coalesce(p_message, 'any message')
+    ]);
+end;
+$$;
+
+-- The same with a LIKE pattern for the message.
+create or replace function tap.throws_like(p_sql text, p_pattern text, p_label text)
+  returns text
+  language plpgsql
+as $$
+declare
+  v_message text;
+begin
+  begin
+    execute p_sql;
+  exception when others then
+    get stacked diagnostics v_message = message_text;
+  end;
+  return tap._result(coalesce(v_message like p_pattern, false), p_label,
+    array['have ' || coalesce(v_message, 'no error'), 'want like ' || p_pattern]);
+end;
+$$;
+
+create or replace function tap.lives_ok(p_sql text, p_label text)
+  returns text
+  language plpgsql
+as $$
+declare
+  v_message text;
+begin
+  begin
+    execute p_sql;
+  exception when others then
+    get stacked diagnostics v_message = message_text;
+    return tap._result(false, p_label, array[sqlstate || ': ' || v_message]);
+  end;
+  return tap._result(true, p_label);
+end;
+$$;
+
+create or replace function tap._rows(p_sql text)
+  returns text[]
+  language plpgsql
+as $$
+declare
+  v_rows text[];
+begin
+  execute format('select array_agg(q.r) from (select row(s.*)::text as r from (%s) s) q',
+    regexp_replace(p_sql, ';\s*$', '')) into v_rows;
+  return coalesce(v_rows, '{}');
+end;
+$$;
+
+-- The rows of one query equal those of another, in their order.
+create or replace function tap.results_eq(p_have text, p_want text, p_label text)
+  returns text
+  language plpgsql
+as $$
+declare
+  v_have text[] := tap._rows(p_have);
+  v_want text[] := tap._rows(p_want);
+begin
+  return tap._result(v_have = v_want, p_label,
+    array['have ' || v_have::text, 'want ' || v_want::text]);
+end;
+$$;
+
+-- The same in any order, duplicates counted.
+create or replace function tap.bag_eq(p_have text, p_want text, p_label text)
+  returns text
+  language plpgsql
+as $$
+declare
+  v_have text[];
+  v_want text[];
+begin
+  select coalesce(array_agg(r.r order by r.r), '{}') into v_have from unnest(tap._rows(p_have)) r(r);
+  select coalesce(array_agg(r.r order by r.r), '{}') into v_want from unnest(tap._rows(p_want)) r(r);
+  return tap._result(v_have = v_want, p_label,
+    array['have ' || v_have::text, 'want ' || v_want::text]);
+end;
+$$;
+
+create or replace function tap.is_empty(p_sql text, p_label text)
+  returns text
+  language plpgsql
+as $$
+declare
+  v_rows text[] := tap._rows(p_sql);
+begin
+  return tap._result(v_rows = '{}', p_label, array['have ' || v_rows::text]);
+end;
+$$;
+
+create or replace function tap.isnt_empty(p_sql text, p_label text)
+  returns text
+  language plpgsql
+as $$
+begin
+  return tap._result(tap._rows(p_sql) <> '{}', p_label, array['no rows']);
+end;
+$$;
