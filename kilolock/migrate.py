@@ -124,7 +124,7 @@ class Migration:
 def read_migrations() -> list[Migration]:
     """The migrations of this release, oldest first."""
     files = sorted(migrations_dir().glob("[0-9][0-9][0-9][0-9]-*.sql"))
-    return [Migration(f.stem, f.read_text()) for f in files if ".rollback" not in f.name]
+    return [Migration(f.stem, f.read_text("utf-8")) for f in files if ".rollback" not in f.name]
 
 
 def replaced_files() -> list[Path]:
@@ -139,7 +139,7 @@ def digest() -> str:
     for migration in read_migrations():
         total.update(f"{migration.id}\0".encode())
     for file in replaced_files():
-        total.update(f"{file.name}\0{file.read_text()}\0".encode())
+        total.update(f"{file.name}\0{file.read_text('utf-8')}\0".encode())
     total.update((_INSTALLED + _SEARCH_PATH).encode())
     return total.hexdigest()
 
@@ -149,7 +149,7 @@ def replaced_sql() -> str:
     parts = [_DROP_VIEWS, _INSTALLED, "alter table kilolock.installed_sql owner to kilolock_owner;"]
     parts.append("set local role kilolock_owner;")
     for file in replaced_files():
-        parts.append(f"-- {file.parent.name}/{file.name}\n{file.read_text().strip()}")
+        parts.append(f"-- {file.parent.name}/{file.name}\n{file.read_text('utf-8').strip()}")
         # A file may act as another role; the next one starts as the owner again.
         parts.append("set local role kilolock_owner;")
     parts.append("reset role;")
