@@ -39,6 +39,7 @@ _OPEN_PATHS = {"/healthz", "/readyz", "/versionz", "/metrics"}
 _METHODS = ["GET", "HEAD", "POST", "PUT", "DELETE", "LOCK", "UNLOCK"]
 _BUCKETS = (0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 5.0, 10.0, 30.0)
 _CONTROL = re.compile("[\x00-\x1f\x7f-\x9f]")
+_SURROGATE = re.compile("[\ud800-\udfff]")
 _BAD_ESCAPE = re.compile(r"%(?![0-9A-Fa-f]{2})")
 _ABSOLUTE = re.compile(r"[A-Za-z][A-Za-z0-9+.-]*://[^/?#]*")
 
@@ -252,8 +253,8 @@ class Gate:
         elif secret is None or not hmac.compare_digest(secret, self._token):
             raise falcon.HTTPUnauthorized(
                 title="the token is missing or wrong",
-                description="Send it as the password of basic authentication (username and password in the backend "
-                "block, TF_HTTP_PASSWORD, KL_TOKEN) or as a bearer token.",
+                description="Send it as the password of basic authentication (backend block, "
+                " TF_HTTP_PASSWORD, KL_TOKEN) or as a bearer token.",
                 challenges=['Basic realm="kilolock", charset="UTF-8"', "Bearer"],
             )
         req.context.actor = user
@@ -287,9 +288,11 @@ class Requests:
         """Lines of Prometheus text."""
         with self._lock:
             counts, buckets, sums = dict(self._counts), dict(self._buckets), dict(self._sums)
-        yield "# HELP kilolock_http_requests_total Requests answered.\n# TYPE kilolock_http_requests_total counter\n"
+        name = "kilolock_http_requests_total"
+        yield f"# HELP {name} Requests answered.\n# TYPE {name} counter\n"
         for (method, route, status), count in sorted(counts.items()):
-            yield f'kilolock_http_requests_total{{method="{method}",route="{route}",status="{status}"}} {count}\n'
+            labels = f'method="{method}",route="{route}",status="{status}"'
+            yield f"{name}{{{labels}}} {count}\n"
         name = "kilolock_http_request_duration_seconds"
         yield f"# HELP {name} Time until the last byte was handed over.\n# TYPE {name} histogram\n"
         for (method, route), total in sorted(sums.items()):
@@ -302,7 +305,7 @@ class Requests:
 
 
 class Front:
-    """The outermost layer: routes by the raw path, so that %2F stays in a name; logs and counts each answer."""
+    """The outermost layer: makes the raw path the route, logs and counts each answer."""
 
     def __init__(
         self, app: Callable[..., Iterable[bytes]], requests: Requests, log_format: str
@@ -341,6 +344,7 @@ class Front:
         self._requests.add(method, environ.get("kilolock.route", "none"), status, seconds)
         state, version = environ.get("kilolock.state"), environ.get("kilolock.version")
         record: dict[str, Any] = {
+            "time": time.strftime("%Y-%m-%dT%H:%M:%SZ", time.gmtime()),
             "method": method,
             "path": environ["PATH_INFO"][:500],
             "state": None if state is None else str(state)[:500],
@@ -352,6 +356,7 @@ class Front:
         if self._log_format == "json":
             _log.info(json.dumps(record, ensure_ascii=False))
         else:
+            del record["time"]
             _log.info(" ".join(f"{k}={_word(v)}" for k, v in record.items() if v is not None))
 
 
@@ -373,7 +378,7 @@ class _Answer:
 class _AddressConverter(BaseConverter):
     CONSUME_MULTIPLE_SEGMENTS = True
 
-    def convert(self, value: Iterable[str]) -> Address | None:  # type: ignore[override]
+    def convert(self, value: Iterable[str]) -> Address | None:
         parts = [_decode(segment, "name") for segment in value]
         if len(parts) == 1 and parts[0]:
             return Address(None, None, parts[0])
@@ -410,18 +415,18 @@ def _read_query(req: falcon.Request) -> _Ask:
     ):
         raise falcon.HTTPBadRequest(
             title="the body holds no query",
-            description='Send SQL as text/plain, or JSON such as {"sql": "select 1", "args": [], "format": "csv"}.',
+            description='Send SQL as text/plain, or JSON such as {"sql": "select 1"}.',
         )
-    if "\ud800" <= max(fields["sql"]) and re.search("[\ud800-\udfff]", fields["sql"]):
+    if _SURROGATE.search(fields["sql"]):
         raise falcon.HTTPBadRequest(title="the query is not UTF-8")
     fmt = fields.get("format") or ("csv" if "text/csv" in req.accept else "json")
     if fmt not in ("json", "csv"):
         raise falcon.HTTPBadRequest(title="format is neither json nor csv")
-    args = fields.get("args") or []
+    args = [] if fields.get("args") is None else fields["args"]
     if not isinstance(args, list) or any(isinstance(a, (dict, list)) for a in args):
         raise falcon.HTTPBadRequest(title="args is not a list of plain values")
     words = [a if a is None or isinstance(a, str) else json.dumps(a) for a in args]
-    if any(a is not None and re.search("[\ud800-\udfff]", a) for a in words):
+    if any(a is not None and _SURROGATE.search(a) for a in words):
         raise falcon.HTTPBadRequest(title="args is not UTF-8")
     timeout = _number(fields, "timeout", 30, _MOST_SECONDS)
     limit = int(_number(fields, "limit", _ROW_LIMIT, _MOST_ROWS))
@@ -468,7 +473,7 @@ def _describe(
 
 def _body(req: falcon.Request, limit: int) -> bytes:
     if "HTTP_TRANSFER_ENCODING" in req.env:
-        # The server did not undo it, so what looks like an empty body is none; an empty UNLOCK opens the lock by force.
+        # The server did not undo it: the body only looks empty, and an empty UNLOCK is force.
         raise falcon.HTTPBadRequest(title="Transfer-Encoding needs HTTP/1.1")
     if (req.get_header("Content-Encoding") or "identity").strip().lower() != "identity":
         raise falcon.HTTPUnsupportedMediaType(
@@ -492,7 +497,7 @@ def _lock_id(req: falcon.Request) -> str | None:
 
 
 def _query_value(req: falcon.Request, key: str) -> str | None:
-    # Terraform merges ID into a query of the address's own; all other keys are somebody else's business.
+    # Terraform merges ID into the query of the address; other keys are somebody else's business.
     for pair in req.query_string.split("&"):
         name, _, value = pair.partition("=")
         if name == key:
@@ -502,7 +507,7 @@ def _query_value(req: falcon.Request, key: str) -> str | None:
 
 def _decode(text: str, what: str) -> str:
     if _BAD_ESCAPE.search(text):
-        raise falcon.HTTPBadRequest(title=f"the {what} in the URL holds a % that starts no escape")
+        raise falcon.HTTPBadRequest(title=f"the {what} in the URL holds a stray %")
     try:
         decoded = unquote_to_bytes(text.encode("latin-1")).decode()
     except UnicodeError:

@@ -1,4 +1,4 @@
-"""The connections, and the few ways to call a function of the database. The only module that runs SQL."""
+"""The connections, and the few ways to call the database. The only module that runs SQL."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from kilolock.output import Answer, Column, json_parts
 
 Argument = str | bytes | int | None
 
-# libpq keeps its buffer as large as the largest message it ever sent: such a connection is not kept.
+# libpq keeps a buffer as large as its largest message: such a connection is not kept.
 _LARGE = 4 * 1024 * 1024
 _RETRIED = (psycopg.errors.SerializationFailure, psycopg.errors.DeadlockDetected)
 _TEXT_ARRAY = 1009
@@ -46,7 +46,7 @@ class Database:
         self._closed = False
 
     def call(self, function: str, *args: Argument) -> str | None:
-        """Call a function that answers with one value, in a transaction of its own, and return its text."""
+        """Call a function in a transaction of its own, and return the text of its one value."""
         large = any(isinstance(a, bytes) and len(a) > _LARGE for a in args)
         with self._connection() as connection:
             try:
@@ -77,7 +77,7 @@ class Database:
         limit: int = 10_000,
         raw: bool | None = None,
     ) -> Answer:
-        """Run SQL that a user typed: one statement, reading only. ``raw`` may see documents (None: if allowed to)."""
+        """Run one SELECT of a user; ``raw`` may see documents too (None: if this login may)."""
         if "\0" in statement or any(a is not None and "\0" in a for a in args):
             raise QueryError from psycopg.DataError(
                 "SQL and its arguments cannot hold NUL characters"
@@ -246,7 +246,8 @@ def _query(
 ) -> Answer:
     connection.execute("begin read only")
     connection.execute(
-        "select set_config('statement_timeout', %s, true), set_config('search_path', 'kilolock, public', true)",
+        "select set_config('statement_timeout', %s, true),"
+        " set_config('search_path', 'kilolock, public', true)",
         [str(max(1, int(timeout_s * 1000)))],
     )
     columns = _columns(connection, statement)
@@ -263,7 +264,7 @@ def _query(
 
 
 def _columns(connection: psycopg.Connection[Any], statement: str) -> list[Column]:
-    # To prepare a statement runs nothing, refuses two in one string, and tells the columns of an empty answer.
+    # Preparing runs nothing, refuses two statements, and tells the columns of an empty answer.
     pgconn = connection.pgconn
     prepared = pgconn.prepare(b"", statement.encode(), [_TEXT_ARRAY])
     if prepared.status != pq.ExecStatus.COMMAND_OK:
@@ -280,12 +281,13 @@ def _columns(connection: psycopg.Connection[Any], statement: str) -> list[Column
     oids = [described.ftype(n) for n in range(count)]
     mods = [described.fmod(n) for n in range(count)]
     types = connection.execute(
-        "select format_type(t.oid, t.mod) from unnest(%s::oid[], %s::int[]) with ordinality t(oid, mod, n) order by n",
+        "select format_type(t.oid, t.mod)"
+        " from unnest(%s::oid[], %s::int[]) with ordinality t(oid, mod, n) order by n",
         [oids, mods],
     ).fetchall()
     return [Column(name, row[0]) for name, row in zip(names, types, strict=True)]
 
 
 def _scalar(connection: psycopg.Connection[Any], statement: str, args: Sequence[Any]) -> Any:
-    row = connection.execute(statement, args).fetchone()  # type: ignore[call-overload]
+    row = connection.execute(statement, args).fetchone()
     return None if row is None else row[0]

@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from kilolock.db import Answer
+    from kilolock.output import Answer
 
 DEFAULT_URL = "http://127.0.0.1:8080"
 _STATES = "/v1/states"
@@ -48,7 +48,7 @@ def discover(
     database_url: str | None = None,
     state_url: str | None = None,
 ) -> Target:
-    """Flags first, then KL_* variables, then .kl.toml, then what terraform init recorded, then this machine."""
+    """Flags, then KL_* variables, .kl.toml, what terraform init recorded, and this machine."""
     if database_url:
         return Target(database_url=database_url)
     if state_url:

@@ -106,7 +106,7 @@ def _status(code: str, other: int) -> int:
 def _is_away(ex: psycopg.Error) -> bool:
     code = ex.sqlstate
     if code is None:
-        # Without a SQLSTATE it was the connection that failed, or a value that never left the client.
+        # Without a SQLSTATE the connection failed, or the value never left the client.
         return type(ex).__name__ not in ("DataError", "ProgrammingError")
     return code[:2] in _AWAY_CLASSES or code in _AWAY_CODES
 

@@ -32,7 +32,7 @@ class Answer:
 
 
 def json_parts(text: str) -> list[str]:
-    """The texts of the values of a JSON array or object, in order, digits and duplicate keys as they are."""
+    """The texts of the values of a JSON array or object, in order, every digit as it was."""
     parts = []
     keyed = text.startswith("{")
     at = _skip(text, 1)
