@@ -19,7 +19,11 @@ as $$
          end,
          jsonb_typeof(i.attributes) is distinct from 'object',
          case when jsonb_typeof(i.dependencies) = 'array' and i.dependencies <> '[]' then i.dependencies end,
-         i.rest,
+         case
+           when i.rest in ('{}', '{"identity_schema_version": 0}') then '{}'
+           else i.rest - case when i.rest -> 'identity_schema_version' = '0' then 'identity_schema_version' else '' end
+             - case when i.rest -> 'private' = 'null' then 'private' else '' end
+         end,
          case
            when jsonb_typeof(p_instance) <> 'object' then 'no object'
            when jsonb_typeof(i.index_key) not in ('string', 'number', 'null')
@@ -34,15 +38,12 @@ as $$
            when jsonb_typeof(i.attributes) not in ('object', 'null') then 'attributes that are no object'
          end
   from (
-    select r.provider, r.index_key, r.deposed, r.status, r.schema_version, r.attributes, r.attributes_flat,
-           r.sensitive_attributes, r.dependencies,
-           case when jsonb_typeof(p_instance) = 'object' then p_instance - (array['index_key', 'schema_version', 'status',
-               'deposed', 'attributes', 'attributes_flat', 'sensitive_attributes', 'dependencies', 'provider']
-             || case when r.identity_schema_version = '0' then 'identity_schema_version' end
-             || case when r.private = 'null' then 'private' end) end as rest
-    from jsonb_to_record(case when jsonb_typeof(p_instance) = 'object' then p_instance else '{}' end) r(
-      provider jsonb, index_key jsonb, deposed text, status text, schema_version jsonb, attributes jsonb,
-      attributes_flat jsonb, sensitive_attributes jsonb, dependencies jsonb, identity_schema_version jsonb, private jsonb)
+    select p_instance -> 'provider' as provider, p_instance -> 'index_key' as index_key, p_instance ->> 'deposed' as deposed,
+           p_instance ->> 'status' as status, p_instance -> 'schema_version' as schema_version,
+           p_instance -> 'attributes' as attributes, p_instance -> 'attributes_flat' as attributes_flat,
+           p_instance -> 'sensitive_attributes' as sensitive_attributes, p_instance -> 'dependencies' as dependencies,
+           case when jsonb_typeof(p_instance) = 'object' then p_instance - '{index_key,schema_version,status,deposed,attributes,
+             attributes_flat,sensitive_attributes,dependencies,provider}'::text[] end as rest
     offset 0
   ) i
 $$;

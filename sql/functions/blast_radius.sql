@@ -12,6 +12,7 @@ create or replace function kilolock.blast_radius(p_state text, p_address text, p
   stable
   security definer
   set search_path = pg_catalog, pg_temp
+  set jit = off
 as $$
 #variable_conflict use_column
 declare

@@ -8,6 +8,7 @@ create or replace function kilolock.dependents_of(p_state text, p_address text)
   stable
   security definer
   set search_path = pg_catalog, pg_temp
+  set jit = off
 as $$
 #variable_conflict use_column
 declare

@@ -9,6 +9,7 @@ create or replace function kilolock.run_state_query(p_sql text, p_args text[], p
   language plpgsql
   security definer
   set search_path = kilolock, public, pg_temp
+  set jit = off
 as $$
 declare
   v_row   record;

@@ -101,7 +101,6 @@ create index resources_dependency_set_id_idx on kilolock.resources (dependency_s
 create index resources_address_idx on kilolock.resources using hash (address);
 
 create table kilolock.past_resources (
-  id bigint generated always as identity,
   resource_id bigint not null,
   state_id bigint not null,
   from_version bigint not null,
@@ -125,7 +124,7 @@ create table kilolock.past_resources (
   provider text not null,
   sensitive_paths jsonb not null,
   attributes jsonb,
-  constraint past_resources_pkey primary key (id),
+  constraint past_resources_pkey primary key (resource_id, until_version),
   constraint past_resources_began_as_known check (began_as in ('create', 'update', 'move')),
   constraint past_resources_ended_as_known check (ended_as in ('update', 'move', 'delete')),
   constraint past_resources_interval check (from_version < until_version)
@@ -133,7 +132,6 @@ create table kilolock.past_resources (
 comment on table kilolock.past_resources is
   'What resources were: one row for each stretch of versions [from_version, until_version) that is over. Shown with the live rows as resource_history.';
 create index past_resources_state_id_until_version_idx on kilolock.past_resources (state_id, until_version);
-create index past_resources_resource_id_idx on kilolock.past_resources (resource_id);
 create index past_resources_address_idx on kilolock.past_resources using hash (address);
 
 create table kilolock.outputs (
