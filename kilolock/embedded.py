@@ -603,6 +603,9 @@ def _run_in_foreground(folder: Path, port: int, password: str | None) -> None:
 
 
 def _run_in_background(folder: Path, port: int, password: str | None) -> None:
+    if _holder(folder) is not None:
+        print(f"the server in {folder} runs already")
+        return
     folder.parent.mkdir(parents=True, exist_ok=True)
     said = folder.with_name(folder.name + ".log")
     with open(said, "w+b") as output:
@@ -622,17 +625,28 @@ def _run_in_background(folder: Path, port: int, password: str | None) -> None:
     print(text)
 
 
-def _stop_in_background(folder: Path) -> None:
+def _holder(folder: Path) -> int | None:
+    """The process that runs the server of a folder."""
     try:
-        fd = os.open(folder / "lock", os.O_RDWR | os.O_CLOEXEC)
-    except FileNotFoundError:
-        return
-    with os.fdopen(fd) as lock:
-        try:
+        with open(folder / "lock", "r+") as lock:
             fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
-        except BlockingIOError:
-            os.kill(int(lock.read()), signal.SIGTERM)
-            fcntl.flock(lock, fcntl.LOCK_EX)
+    except FileNotFoundError:
+        return None
+    except BlockingIOError:
+        return int((folder / "lock").read_text())
+    return None
+
+
+def _stop_in_background(folder: Path) -> None:
+    holder = _holder(folder)
+    if holder is None:
+        return
+    os.kill(holder, signal.SIGTERM)
+    deadline = time.monotonic() + STOP_TIMEOUT_S
+    while _process_is_alive(holder):
+        if time.monotonic() > deadline:
+            raise EmbeddedError(f"process {holder} does not stop")
+        time.sleep(0.05)
 
 
 def main(arguments: list[str]) -> int:
