@@ -18,12 +18,11 @@ as $$
                    '(?<!\\)((?:\\\\)*)\\u[dD][89abAB][0-9a-fA-F]{2}(?!\\u[dD][c-fC-F])', '\1\\ufffd', 'g'),
                  '(?<!\\u[dD][89abAB][0-9a-fA-F]{2})(?<!\\)((?:\\\\)*)\\u[dD][c-fC-F][0-9a-fA-F]{2}', '\1\\ufffd', 'g')
              when t.token[1] like '"%' then t.token[1]
-             else
-               regexp_replace(t.token[1],
-                 '-?[0-9]+(?:\.[0-9]+)?[eE][+-]?0*[1-9][0-9]{3,}|-?[0-9]{131072,}(?:\.[0-9]+)?(?:[eE][+-]?[0-9]+)?|-?[0-9]+\.[0-9]{16383,}(?:[eE][+-]?[0-9]+)?',
-                 '"\\ufffd"', 'g')
+             when t.token[1] ~ '[eE][+-]?0*[1-9][0-9]{3}' or t.token[1] ~ '^[-0-9]' and length(t.token[1]) > 16000
+               then '"\ufffd"'
+             else t.token[1]
            end, '' order by t.n)
-  from regexp_matches(p_json, '"(?:[^"\\]|\\.)*"|[^"]+|"', 'g') with ordinality t(token, n)
+  from regexp_matches(p_json, '"(?:[^"\\]|\\.)*"|-?[0-9][0-9.eE+-]*|[^"0-9-]+|.', 'g') with ordinality t(token, n)
 $$;
 
 comment on function kilolock._clean_json(text) is

@@ -5,7 +5,7 @@ create or replace function kilolock._read_json(p_json text, p_clean boolean)
   immutable
 as $$
   select case
-    when p_clean and (strpos(p_json, '\u') > 0 or p_json ~ '[eE][+-]?[0-9]{4}|[0-9]{16383}') then kilolock._clean_json(p_json)
+    when p_clean and (strpos(p_json, '\u') > 0 or octet_length(p_json) > 16000 or p_json ~ '[eE][+-]?[0-9]{4}') then kilolock._clean_json(p_json)
     else p_json
   end::jsonb
 $$;
