@@ -292,7 +292,8 @@ def test_unknown_methods_and_paths(kld: Any) -> None:
 )
 def test_hostile_requests_never_get_5xx(kld: Any, request_bytes: bytes) -> None:
     answer = raw_request(kld, request_bytes)
-    assert re.match(rb"HTTP/1\.[01] [2-4]\d\d ", answer), answer[:100]
+    # A request line that makes no sense may also end in a closed connection.
+    assert not answer or re.match(rb"HTTP/1\.[01] [2-4]\d\d ", answer), answer[:100]
     assert kld.request("GET", "/healthz")[0] == 200
 
 
