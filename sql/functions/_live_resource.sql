@@ -9,11 +9,12 @@ create or replace function kilolock._live_resource(p_state text, p_address text)
   set search_path = pg_catalog, pg_temp
 as $$
 declare
+  v_head     constant bigint := kilolock._current_version_id(p_state);
   v_resource kilolock.resources;
 begin
   select r.* into v_resource
   from kilolock.resources r
-  where r.state_version_id = kilolock._current_version_id(p_state) and r.address = p_address
+  where r.state_version_id = v_head and r.address = p_address
   order by r.deposed_key nulls first
   limit 1;
   if not found then

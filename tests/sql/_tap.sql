@@ -192,3 +192,40 @@ begin
   return tap._result(tap._rows(p_sql) <> '{}', p_label, array['no rows']);
 end;
 $$;
+
+-- A state document as Terraform lays it out, as the body of a POST. p_resources is the JSON array of resources.
+create or replace function tap.state(p_serial bigint, p_resources text default '[]', p_outputs text default '{}', p_lineage text default 'l')
+  returns bytea
+  language sql
+as $$
+  select convert_to(format(
+    e'{\n  "version": 4,\n  "terraform_version": "1.11.4",\n  "serial": %s,\n  "lineage": "%s",\n  "outputs": %s,\n  "resources": %s,\n  "check_results": null\n}\n',
+    p_serial, p_lineage, p_outputs, p_resources), 'UTF8')
+$$;
+
+-- A resource block with one instance, as JSON.
+create or replace function tap.block(p_name text, p_more text default '', p_module text default '', p_key text default '')
+  returns text
+  language sql
+as $$
+  select format('{%s"mode":"managed","type":"test","name":"%s","provider":"p","instances":[{%s"schema_version":0,"attributes":{"id":"%s"%s}}]}',
+    case when p_module <> '' then '"module":' || to_json(p_module) || ',' else '' end, p_name,
+    case when p_key <> '' then '"index_key":' || p_key || ',' else '' end, p_name,
+    case when p_more = '' then '' when p_more like '}%' then p_more else ',' || p_more end)
+$$;
+
+-- POST of a document without a lock.
+create or replace function tap.post(p_name text, p_body bytea, p_lock_id text default null)
+  returns json
+  language sql
+as $$
+  select kilolock.write_state(null, null, p_name, p_lock_id, p_body, null, null)::json
+$$;
+
+-- LOCK with an ID.
+create or replace function tap.lock(p_name text, p_id text)
+  returns void
+  language sql
+as $$
+  select kilolock.acquire_lock(null, null, p_name, convert_to(format('{"ID":"%s","Operation":"OperationTypeApply","Info":"","Who":"ann@host","Version":"1.11.4","Created":"2026-03-04T05:06:07.890123456Z","Path":""}', p_id), 'UTF8'), null)
+$$;

@@ -1,0 +1,12 @@
+-- kilolock.dependencies_of
+begin;
+
+select tap.post('prod', tap.state(1, '[' || concat_ws(',', tap.block('base'), tap.block('other'),
+  tap.block('top', '},"dependencies":["test.base","test.base","gone.x"],"x":{"y":1')) || ']'));
+select tap.results_eq(
+  $$ select d.address from kilolock.dependencies_of('prod', 'test.top') d $$, $$ values ('test.base') $$, 'one hop, each once, names without rows left out');
+select tap.is_empty($$ select d.address from kilolock.dependencies_of('prod', 'test.other') d $$, 'nothing where there is nothing');
+select tap.throws_ok($$ select * from kilolock.dependencies_of('prod', 'test.none') $$, 'KLN04', null, 'an unknown address is refused');
+select tap.throws_ok($$ select * from kilolock.dependencies_of('none', 'test.none') $$, 'KLN01', null, 'an unknown state is refused');
+
+rollback;

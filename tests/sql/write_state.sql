@@ -1,0 +1,87 @@
+-- kilolock.write_state
+begin;
+
+select tap.is((tap.post('prod', tap.state(1, '[' || tap.block('a') || ']')) ->> 'version'), '1', 'the first write is version 1');
+select tap.is((tap.post('prod', tap.state(1, '[' || tap.block('a') || ']')) ->> 'changed'), 'false', 'the same document again changes nothing');
+select tap.throws_ok($$ select tap.post('prod', tap.state(1)) $$, 'KLC03', null, 'the same serial with another document is refused');
+select tap.throws_ok(
+  $$ select tap.post('prod', tap.state(2, '[]', '{}', 'other')) $$, 'KLC04', null, 'another lineage is refused');
+select tap.throws_ok(
+  $$ select kilolock.write_state(null, null, 'prod', null, tap.state(2), 'AAAA', null) $$, 'KLB04', null, 'a wrong Content-MD5 is refused');
+select tap.throws_ok($$ select tap.post('prod', '{"version":') $$, 'KLB01', null, 'broken JSON is refused');
+select tap.throws_ok($$ select tap.post('prod', '') $$, 'KLB01', null, 'no body is refused');
+select tap.throws_ok($$ select tap.post('prod', '\xff') $$, 'KLB01', null, 'what is not UTF-8 is refused');
+select tap.throws_ok($$ select tap.post('prod', '{"version":3}') $$, 'KLB01', null, 'version 3 is refused');
+select tap.throws_ok($$ select tap.post('prod', '{"version":"4"}') $$, 'KLB01', null, 'a version that is a string is refused');
+select tap.throws_ok($$ select tap.post('prod', '[]') $$, 'KLB01', null, 'an array is refused');
+select tap.throws_ok(
+  $$ select tap.post('prod', tap.state(2, '[null]')) $$, 'KLB01', null, 'a resource that is null is refused');
+select tap.throws_ok(
+  $$ select tap.post('prod', tap.state(2, '[' || replace(tap.block('a'), 'managed', 'ephemeral') || ']')) $$, 'KLB01', null,
+  'an unknown mode is refused');
+select tap.throws_ok(
+  $$ select tap.post('prod', tap.state(2, '[' || tap.block('a', '', '', 'true') || ']')) $$, 'KLB01', null,
+  'an index_key that is neither number nor string is refused');
+select tap.throws_ok(
+  $$ select tap.post('prod', tap.state(2, '[' || tap.block('a') || ',' || tap.block('a') || ']')) $$, 'KLB01', null,
+  'an address twice is refused');
+select tap.results_eq($$ select s.head_version, s.serial from kilolock.states s $$, $$ values (1::bigint, 1::numeric) $$, 'none of it left a trace');
+
+-- The lock matrix
+select tap.throws_ok($$ select tap.post('prod', tap.state(2), 'x') $$, 'KLC01', null, 'an ID without a lock is refused');
+select tap.lock('prod', 'x');
+select tap.throws_ok($$ select tap.post('prod', tap.state(2)) $$, 'KLL01', null, 'no ID against a lock is refused');
+select tap.throws_ok($$ select tap.post('prod', tap.state(2), 'y') $$, 'KLC01', null, 'another ID is refused');
+select tap.lives_ok(
+  $$ select tap.post('prod', tap.state(1, '[' || tap.block('b', '', 'module.m["x"]') || ']', '{}', 'other'), 'x') $$,
+  'its holder may write any serial and lineage, as state push -force does');
+select tap.is(
+  (select e.payload ->> 'forced_over_serial' from kilolock.events e where e.kind = 'state_write' order by e.id desc limit 1), '1',
+  'and the event says so');
+select kilolock.release_lock(null, null, 'prod', 'x', '', null);
+
+-- Secrets
+select tap.post('secret', tap.state(1, '[' || replace(tap.block('a', '"password":"hunter2","deep":{"k":["hunter2"]}'),
+  '"schema_version":0', '"schema_version":0,"sensitive_attributes":[[{"type":"get_attr","value":"password"}],[{"type":"get_attr","value":"deep"},{"type":"get_attr","value":"k"},{"type":"index","value":{"value":0,"type":"number"}}]]')
+  || ']', '{"o":{"value":"hunter2","type":"string","sensitive":true}}'));
+select tap.is_empty(
+  $$ select 1 from kilolock.resources r where r.attributes::text like '%hunter2%'
+     union all select 1 from kilolock.outputs o where o.value::text like '%hunter2%' $$,
+  'sensitive values do not reach the query surface');
+select tap.ok(
+  (select r.attributes #>> '{deep,k,0,sensitive}' like 'sha256:%' from kilolock.resources r
+   join kilolock.states s on s.id = r.state_id where s.name = 'secret'),
+  'a digest stands for them');
+
+-- Moves and ids
+select tap.post('move', tap.state(1, '[' || tap.block('a') || ',' || tap.block('b') || ']'));
+select tap.is((tap.post('move', tap.state(2, '[' || tap.block('b') || ',' || replace(tap.block('a'), '"name":"a"', '"name":"c"') || ']')) ->> 'moved'),
+  '1', 'an object under a new address has moved');
+select tap.is(
+  (select count(distinct h.resource_id) from kilolock.resource_history h join kilolock.states s on s.id = h.state_id
+   where s.name = 'move' and h.address in ('test.a', 'test.c')), 1::bigint, 'and keeps its id');
+
+-- Encrypted documents
+select tap.is(
+  (tap.post('tofu', '{"serial":7,"lineage":"l","meta":{},"encrypted_data":"AAAA","encryption_version":"v0"}') ->> 'serial'), '7',
+  'an encrypted state of OpenTofu is stored as it is');
+select tap.is(
+  (select d.encrypted from kilolock.version_documents d join kilolock.states s on s.id = d.state_id where s.name = 'tofu'), true,
+  'and marked as encrypted');
+
+-- What only looks different
+select tap.post('look', tap.state(1, '[' || tap.block('a', '"n":1.0') || ']'));
+select tap.is(
+  (tap.post('look', tap.state(2, '[ ' || replace(tap.block('a', '"n": 1.00'), '"mode"', e'\n "mode"') || ' ]')) ->> 'updated'), '0',
+  'layout and serial alone change no row');
+select tap.is((select count(*) from kilolock.past_resources p join kilolock.states s on s.id = p.state_id where s.name = 'look'),
+  0::bigint, 'and write no history');
+
+-- What PostgreSQL cannot decode
+select tap.post('odd', tap.state(1, '[' || tap.block('a', '"x":"a\u0000b","y":"\\u0000","z":"\ud800","e":1e400,"f":1e200000') || ']'));
+select tap.results_eq(
+  $$ select r.attributes ->> 'x', r.attributes ->> 'y', r.attributes ->> 'z', (r.attributes ->> 'e') = '1' || repeat('0', 400), r.attributes ->> 'f'
+     from kilolock.resources r join kilolock.states s on s.id = r.state_id where s.name = 'odd' $$,
+  $$ values (e'a\ufffdb', '\u0000', e'\ufffd', true, e'\ufffd') $$, 'only what jsonb cannot hold becomes U+FFFD');
+
+rollback;
