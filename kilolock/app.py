@@ -99,7 +99,13 @@ class State:
         lock_id, actor = _lock_id(req), req.context.actor
         md5 = req.get_header("Content-MD5")
         done = self._db.call(
-            "write_state", *state, lock_id, _body(req, self._limit), md5, actor, "apply"
+            "write_state",
+            *state,
+            lock_id,
+            _body(req, self._limit, "Raise KL_MAX_STATE_MB to take it."),
+            md5,
+            actor,
+            "apply",
         )
         resp.text = done
         resp.content_type = falcon.MEDIA_JSON
@@ -471,7 +477,7 @@ def _describe(
     resp.set_header("Cache-Control", "no-store")
 
 
-def _body(req: falcon.Request, limit: int) -> bytes:
+def _body(req: falcon.Request, limit: int, advice: str | None = None) -> bytes:
     if "HTTP_TRANSFER_ENCODING" in req.env:
         # The server did not undo it: the body only looks empty, and an empty UNLOCK is force.
         raise falcon.HTTPBadRequest(title="Transfer-Encoding needs HTTP/1.1")
@@ -481,10 +487,9 @@ def _body(req: falcon.Request, limit: int) -> bytes:
         )
     length = req.content_length or 0
     if length > limit:
-        setting = "Raise KL_MAX_STATE_MB to take it." if limit > _SQL_LIMIT else None
         raise falcon.HTTPContentTooLarge(
             title=f"the body has {length} bytes, more than the {limit} that are allowed",
-            description=setting,
+            description=advice,
         )
     body: bytes = req.bounded_stream.read()
     if len(body) < length:
