@@ -1,7 +1,7 @@
 -- Which S3 buckets have no encryption configured, in any state?
 --
--- Encryption is a block of the bucket in old providers, a resource of its own that names the bucket since version 4;
--- that one may live in another state.
+-- Encryption is a block of the bucket in old providers, a resource of its own that names the bucket since version 4,
+-- and that one may live in another state.
 select s.name as state, r.address, r.attributes ->> 'bucket' as bucket, r.attributes ->> 'region' as region
 from states s
 join resources r on r.state_version_id = s.current_version_id

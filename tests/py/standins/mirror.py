@@ -22,7 +22,9 @@ def make_mirror(folder: Path) -> Path:
     target = f"{platform.system().lower()}_{MACHINES[platform.machine().lower()]}"
     script = Path(__file__).with_name("provider.py").resolve()
     for name, version in PROVIDERS.items():
-        launcher = f"#!/bin/sh\nexec {shlex.quote(sys.executable)} {shlex.quote(str(script))} {name}\n"
+        launcher = (
+            f"#!/bin/sh\nexec {shlex.quote(sys.executable)} {shlex.quote(str(script))} {name}\n"
+        )
         for host in HOSTS:
             place = folder / "mirror" / host / "hashicorp" / name
             place.mkdir(parents=True)

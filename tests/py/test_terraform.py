@@ -1,0 +1,506 @@
+"""The real terraform (and tofu, where it is there) against a real kld."""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import os
+import re
+import shutil
+import signal
+import subprocess
+import sys
+import tempfile
+import time
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+from standins.mirror import make_mirror
+
+EXAMPLES = Path(__file__).resolve().parents[2] / "examples"
+BINARIES = [name for name in ("terraform", "tofu") if shutil.which(name)]
+KL = "from kilolock.cli import main; main()"
+LOCKS = "SELECT lock_id, who, created FROM state_locks"
+
+if not BINARIES:
+    pytest.skip("neither terraform nor tofu is on PATH", allow_module_level=True)
+
+# One resource that is there at once and one that takes until the file "go" appears.
+WAITING = """
+resource "terraform_data" "quick" {
+  input = "quick"
+}
+
+resource "terraform_data" "waiting" {
+  depends_on = [terraform_data.quick]
+
+  provisioner "local-exec" {
+    command = "touch started; until [ -e go ]; do sleep 0.05; done"
+  }
+}
+"""
+
+PAIR = """
+resource "terraform_data" "first" {
+  input = "one"
+}
+
+resource "terraform_data" "second" {
+  input = terraform_data.first.output
+}
+
+output "first" {
+  value = terraform_data.first.output
+}
+"""
+
+HOSTILE = r"""
+locals {
+  keys = ["", " ", "0", "a.b", "a b", "q\"q", "b\\s", "n\nl", "t\tb", "x][\"y", "$${x}", "%%{x}", "<&>", "é", "\u2028", "🜁"]
+}
+
+resource "terraform_data" "escapes" {
+  input = {
+    nul       = "x\u0000y"
+    decoded   = jsondecode("\"p\\u0000q\"")
+    backslash = "\\u0000"
+    newline   = "a\r\nb"
+    markup    = "<script>&amp;</script>"
+    quotes    = "it's \"quoted\""
+  }
+}
+
+resource "terraform_data" "numbers" {
+  input = {
+    past_double = 9007199254740993
+    unsigned    = 18446744073709551615
+    huge        = 1e400
+    tiny        = 1e-400
+    zero        = -0
+    long        = 123456789012345678901234567890.123456789
+  }
+}
+
+resource "terraform_data" "keyed" {
+  for_each = toset(local.keys)
+  input    = each.key
+}
+
+resource "terraform_data" "follower" {
+  count = 2
+  input = terraform_data.keyed["a.b"].id
+}
+
+output "secret" {
+  value     = terraform_data.escapes.id
+  sensitive = true
+}
+"""
+
+
+class Command:
+    """A running command, in a session of its own so that it can be killed with its children."""
+
+    def __init__(self, args: list[str], folder: Path, env: dict[str, str]) -> None:
+        # A file, because a pipe that nobody reads yet would fill up and stop the command.
+        self._log = tempfile.TemporaryFile("w+", encoding="utf-8")
+        self._process = subprocess.Popen(
+            args,
+            cwd=folder,
+            env=env,
+            stdin=subprocess.DEVNULL,
+            stdout=self._log,
+            stderr=subprocess.STDOUT,
+            start_new_session=True,
+        )
+
+    @property
+    def running(self) -> bool:
+        """Whether it has not ended yet."""
+        return self._process.poll() is None
+
+    def finish(self, timeout_s: float = 180) -> tuple[int, str]:
+        """Wait for its end: the exit status and what it printed."""
+        status = self._process.wait(timeout_s)
+        self._log.seek(0)
+        return status, self._log.read()
+
+    def kill_9(self) -> None:
+        """Kill the command alone, as a crash would."""
+        os.kill(self._process.pid, signal.SIGKILL)
+        self._process.wait()
+
+    def kill(self) -> None:
+        """Kill whatever is left of it."""
+        with contextlib.suppress(ProcessLookupError):
+            os.killpg(self._process.pid, signal.SIGKILL)
+        self._process.wait()
+
+
+class Configuration:
+    """A folder with a configuration, and the commands that run in it."""
+
+    def __init__(self, binary: str, folder: Path, env: dict[str, str]) -> None:
+        self.binary = binary
+        self.folder = folder
+        self.env = env
+        folder.mkdir(exist_ok=True)
+
+    def write(self, name: str, text: str) -> None:
+        (self.folder / name).write_text(text)
+
+    def backend(self, address: str, **more: str) -> None:
+        """Keep the state at this address."""
+        settings = {"address": address, "lock_address": address, "unlock_address": address, **more}
+        lines = "".join(f"    {name} = {json.dumps(value)}\n" for name, value in settings.items())
+        self.write("backend.tf", f'terraform {{\n  backend "http" {{\n{lines}  }}\n}}\n')
+
+    def example(self, url: str, *, slow: bool = True) -> None:
+        """Copy examples/big-state, with its backend pointed at this kld."""
+        skipped = ("README.md", *(() if slow else ("slow_*.tf",)))
+        source = EXAMPLES / "big-state"
+        ignore = shutil.ignore_patterns(*skipped, ".terraform*", "terraform.tfstate*")
+        shutil.copytree(source, self.folder, dirs_exist_ok=True, ignore=ignore)
+        text = (source / "backend.tf").read_text()
+        assert text.count("http://localhost:8080/") == 3
+        self.write("backend.tf", text.replace("http://localhost:8080", url))
+
+    def start(self, *args: str) -> Command:
+        """Start a command."""
+        color = () if args[0] == "state" else ("-no-color",)
+        return Command([self.binary, *args, *color], self.folder, self.env)
+
+    def run(self, *args: str, status: int = 0) -> str:
+        """Run a command that must end with this status, and return what it printed."""
+        command = self.start(*args)
+        try:
+            ended, output = command.finish()
+        finally:
+            command.kill()
+        assert ended == status, f"{' '.join(args)}: {ended}\n{output}"
+        return output
+
+    def init(self, *args: str) -> str:
+        return self.run("init", "-input=false", *args)
+
+    def apply(self, *args: str, status: int = 0) -> str:
+        return self.run("apply", "-auto-approve", "-input=false", *args, status=status)
+
+    def pull(self) -> dict[str, Any]:
+        return json.loads(self.run("state", "pull"))
+
+
+@pytest.fixture(scope="session")
+def cli_config(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """The CLI configuration that points at stand-ins for the providers of the example."""
+    return make_mirror(tmp_path_factory.mktemp("providers"))
+
+
+@pytest.fixture(params=BINARIES)
+def configure(
+    request: pytest.FixtureRequest, tmp_path: Path, cli_config: Path
+) -> Callable[..., Configuration]:
+    """A function that makes an empty configuration; variables as keyword arguments."""
+
+    def make(name: str = "work", **variables: str) -> Configuration:
+        env = {k: v for k, v in os.environ.items() if not k.startswith(("TF_", "KL_"))}
+        env.update(
+            HOME=str(tmp_path),
+            TF_CLI_CONFIG_FILE=str(cli_config),
+            TF_IN_AUTOMATION="1",
+            CHECKPOINT_DISABLE="1",
+            STANDIN_SLEEP_FACTOR="0.01",
+        )
+        return Configuration(request.param, tmp_path / name, {**env, **variables})
+
+    return make
+
+
+@pytest.fixture
+def spawned() -> Iterator[list[Command]]:
+    """Commands to kill at the end."""
+    commands: list[Command] = []
+    yield commands
+    for command in commands:
+        command.kill()
+
+
+@pytest.fixture
+def kl(database_url: str) -> Callable[..., list[dict[str, Any]]]:
+    """``kl query`` with this SQL: its rows."""
+
+    def query(sql: str) -> list[dict[str, Any]]:
+        done = subprocess.run(
+            [sys.executable, "-c", KL, "query", sql, "--format", "json"],
+            env={**os.environ, "KL_DATABASE_URL": database_url},
+            capture_output=True,
+            text=True,
+            timeout=60,
+        )
+        assert done.returncode == 0, done.stderr
+        return json.loads(done.stdout)
+
+    return query
+
+
+def until(condition: Callable[[], Any], what: str, timeout_s: float = 60) -> Any:
+    """Wait for something that another process does, and return it."""
+    deadline = time.monotonic() + timeout_s
+    while time.monotonic() < deadline:
+        if found := condition():
+            return found
+        time.sleep(0.05)
+    raise AssertionError(f"waited {timeout_s} s in vain for {what}")
+
+
+def addresses(psql: Any, state: str) -> list[str]:
+    """The addresses of a state's rows."""
+    rows = psql("select address from current_resources where state_name = %s order by 1", state)
+    return [address for (address,) in rows]
+
+
+def test_the_example_lives_from_init_to_destroy(configure: Any, kld: Any, psql: Any) -> None:
+    work = configure()
+    work.example(kld.url)
+    work.init()
+    assert "210 to add" in work.run("plan", "-input=false", "-var=size=100")
+    assert psql("select count(*) from state_locks") == [(0,)]
+    assert "210 added" in work.apply("-var=size=100")
+
+    assert len(addresses(psql, "big-state")) == 210
+    assert psql("select count(*) from resource_dependencies") == [(415,)]
+    status, _, body = kld.request("GET", "/v1/states/big-state")
+    assert (status, json.loads(body)) == (200, work.pull())
+
+    work.run("plan", "-input=false", "-var=size=100", "-detailed-exitcode")
+    before = psql("select id, changed_serial from resources order by 1")
+    assert "0 added, 0 changed, 0 destroyed" in work.apply("-var=size=100")
+    assert psql("select id, changed_serial from resources order by 1") == before
+
+    assert "1 added, 0 changed, 1 destroyed" in work.apply(
+        "-var=size=100", "-var=slow_a_version=v2"
+    )
+    changed = psql(
+        "select address from resources where changed_serial > %s",
+        max(serial for _, serial in before),
+    )
+    assert changed == [("time_sleep.slow_a",)]
+
+    assert "210 destroyed" in work.run("destroy", "-auto-approve", "-var=size=100")
+    assert addresses(psql, "big-state") == []
+    assert work.pull()["resources"] == []
+    assert psql("select count(*) from state_locks") == [(0,)]
+
+
+def test_state_commands(configure: Any, kld: Any, psql: Any) -> None:
+    work = configure()
+    work.write("main.tf", PAIR)
+    work.backend(f"{kld.url}/v1/states/commands")
+    work.init()
+    work.apply()
+    assert work.run("state", "list").split() == ["terraform_data.first", "terraform_data.second"]
+    old = work.run("state", "pull")
+    (row_id,) = psql("select id from resources where address = 'terraform_data.second'")
+
+    work.run("state", "mv", "terraform_data.second", "terraform_data.third")
+    assert addresses(psql, "commands") == ["terraform_data.first", "terraform_data.third"]
+    assert psql("select id from resources where address = 'terraform_data.third'") == [row_id]
+
+    work.run("state", "rm", "terraform_data.third")
+    assert addresses(psql, "commands") == ["terraform_data.first"]
+
+    work.write("old.tfstate", old)
+    assert "serial" in work.run("state", "push", "old.tfstate", status=1)
+    assert addresses(psql, "commands") == ["terraform_data.first"]
+    work.run("state", "push", "-force", "old.tfstate")
+    assert addresses(psql, "commands") == ["terraform_data.first", "terraform_data.second"]
+
+    newer = json.loads(old)
+    newer["serial"] += 100
+    newer["resources"] = newer["resources"][:1]
+    work.write("newer.tfstate", json.dumps(newer))
+    work.run("state", "push", "newer.tfstate")
+    assert addresses(psql, "commands") == ["terraform_data.first"]
+
+    work.write("stranger.tfstate", json.dumps({**newer, "lineage": "another"}))
+    assert "lineage" in work.run("state", "push", "stranger.tfstate", status=1)
+    work.run("state", "push", "-force", "stranger.tfstate")
+    assert work.pull()["lineage"] == "another"
+    assert psql("select array_agg(version order by version) from state_versions") == [
+        (list(range(1, psql("select max(version) from state_versions")[0][0] + 1)),)
+    ]
+
+
+def test_workspaces_are_refused(configure: Any, kld: Any, psql: Any) -> None:
+    work = configure()
+    work.write("main.tf", PAIR)
+    work.backend(f"{kld.url}/v1/states/single")
+    work.init()
+    assert "workspaces not supported" in work.run("workspace", "new", "other", status=1)
+    assert psql("select count(*) from states") == [(0,)]
+
+
+def test_force_unlock_after_kill_9(
+    configure: Any, kld: Any, kl: Any, psql: Any, spawned: list[Command]
+) -> None:
+    work = configure()
+    work.write("main.tf", WAITING)
+    work.backend(f"{kld.url}/v1/states/killed")
+    work.init()
+    spawned.append(work.start("apply", "-auto-approve", "-input=false"))
+    until((work.folder / "started").exists, "the apply to be in the middle")
+    spawned[0].kill_9()
+
+    (lock,) = kl(LOCKS)
+    assert lock["who"] and lock["created"]
+    refusal = work.run("plan", "-input=false", status=1)
+    assert lock["lock_id"] in refusal and lock["who"] in refusal
+
+    work.run("force-unlock", "-force", lock["lock_id"])
+    assert kl(LOCKS) == []
+    assert psql("select kind from events order by id desc limit 1") == [("lock_force_release",)]
+    work.write("go", "")
+    work.apply()
+    assert addresses(psql, "killed") == ["terraform_data.quick", "terraform_data.waiting"]
+
+
+def test_second_apply_waits_for_the_first(
+    configure: Any, kld: Any, psql: Any, spawned: list[Command]
+) -> None:
+    first, second = configure("first"), configure("second")
+    for work in (first, second):
+        work.write("main.tf", WAITING)
+        work.backend(f"{kld.url}/v1/states/shared")
+        work.init()
+    second.write("go", "")
+    spawned.append(first.start("apply", "-auto-approve", "-input=false"))
+    until((first.folder / "started").exists, "the first apply to be in the middle")
+    ((holder,),) = psql("select lock_id from state_locks")
+    assert holder in second.apply(status=1)
+
+    refusals = kld.output().count("423")
+    spawned.append(second.start("apply", "-auto-approve", "-input=false", "-lock-timeout=60s"))
+    until(lambda: kld.output().count("423") > refusals, "the second apply to be refused")
+    assert psql("select lock_id from state_locks") == [(holder,)]
+    first.write("go", "")
+    (status, output), (later_status, later_output) = [command.finish() for command in spawned]
+    assert (status, later_status) == (0, 0), output + later_output
+    assert "2 added" in output
+    assert "0 added" in later_output
+    assert addresses(psql, "shared") == ["terraform_data.quick", "terraform_data.waiting"]
+    assert psql("select count(*) from state_locks") == [(0,)]
+
+
+def test_migration_from_local_and_back(configure: Any, kld: Any, psql: Any) -> None:
+    work = configure()
+    work.example(kld.url, slow=False)
+    backend = (work.folder / "backend.tf").read_text()
+    (work.folder / "backend.tf").unlink()
+    work.init()
+    assert "28 added" in work.apply("-var=size=10")
+    local = json.loads((work.folder / "terraform.tfstate").read_text())
+
+    work.write("backend.tf", backend)
+    work.init("-migrate-state", "-force-copy")
+    assert len(addresses(psql, "big-state")) == 28
+    assert work.pull()["resources"] == local["resources"]
+    work.run("plan", "-input=false", "-var=size=10", "-detailed-exitcode")
+    work.apply("-var=size=12")
+    assert len(addresses(psql, "big-state")) == 32
+
+    (work.folder / "backend.tf").unlink()
+    work.init("-migrate-state", "-force-copy")
+    back = json.loads((work.folder / "terraform.tfstate").read_text())
+    assert sum(len(resource["instances"]) for resource in back["resources"]) == 32
+    work.run("plan", "-input=false", "-var=size=12", "-detailed-exitcode")
+    versions = psql("select max(version) from state_versions")
+    work.apply("-var=size=13")
+    assert psql("select max(version) from state_versions") == versions
+
+
+def test_prodlike_backend_signs_in_and_unlocks_by_post(
+    configure: Any, start_kld: Any, psql: Any
+) -> None:
+    kld = start_kld(KL_AUTH_MODE="static", KL_AUTH_TOKEN="kl_only-for-this-test")
+    work = configure()
+    work.write("main.tf", PAIR)
+    text = (EXAMPLES / "local-backend" / "backend.tf.prodlike").read_text()
+    text = text.replace("http://localhost:8080", kld.url)
+    text = text.replace("ws_REPLACE_ME", "ws_default").replace("env_REPLACE_ME", "env_default")
+    work.write("backend.tf", text.replace("kl_REPLACE_ME", "kl_a-wrong-one"))
+    assert "requires auth" in work.run("init", "-input=false", status=1)
+    assert psql("select count(*) from states") == [(0,)]
+
+    work.write("backend.tf", text.replace("kl_REPLACE_ME", "kl_only-for-this-test"))
+    work.init("-reconfigure")
+    assert "2 added" in work.apply()
+    assert addresses(psql, "big-state") == ["terraform_data.first", "terraform_data.second"]
+    assert psql("select count(*) from state_locks") == [(0,)]
+    assert psql(
+        "select distinct kind from events where kind like 'lock%%release' or kind like '%%force%%'"
+    ) == [("lock_release",)]
+    assert re.search(r"POST.*/v1/state-unlock/ws_default/env_default/big-state", kld.output())
+    assert "kl_only-for-this-test" not in kld.output()
+
+
+def test_a_long_apply_is_seen_while_it_runs(
+    configure: Any, kld: Any, kl: Any, psql: Any, spawned: list[Command]
+) -> None:
+    work = configure(STANDIN_SLEEP_FACTOR="0.8")
+    work.example(kld.url)
+    work.init()
+    spawned.append(work.start("apply", "-auto-approve", "-input=false", "-var=size=1000"))
+    watch = (
+        "SELECT sv.serial, sv.terraform_version, sv.created_at FROM state_versions sv "
+        "JOIN states s ON s.id=sv.state_id WHERE s.name='big-state' ORDER BY sv.serial DESC LIMIT 5"
+    )
+    interim = until(lambda: psql(watch), "an interim snapshot")
+    assert spawned[0].running, "the apply ended before it was seen"
+    assert {str(serial) for serial, _, _ in interim} <= {str(row["serial"]) for row in kl(watch)}
+    assert len(kl(LOCKS)) == 1
+    status, output = spawned[0].finish()
+    assert status == 0, output
+    assert "2010 added" in output
+
+    counts = [n for (n,) in psql("select resource_count from state_versions order by version")]
+    assert len(counts) >= 2 and counts == sorted(counts) and counts[-1] == 2010
+    assert len(addresses(psql, "big-state")) == 2010
+    assert psql("select count(*) from resource_dependencies") == [(4015,)]
+    assert psql(
+        "select count(*) from blast_radius('big-state', 'module.primary_herd.random_id.leader', null)"
+    ) == [(2004,)]
+    assert kl(LOCKS) == []
+
+
+def test_hostile_values(configure: Any, kld: Any, psql: Any) -> None:
+    work = configure()
+    work.write("main.tf", HOSTILE)
+    work.backend(f"{kld.url}/v1/states/hostile%20%22%C3%A9%2F1")
+    work.init()
+    assert "20 added" in work.apply()
+    work.run("plan", "-input=false", "-detailed-exitcode")
+    name = 'hostile "é/1'
+    listed = work.run("state", "list")
+    rows = addresses(psql, name)
+    assert len(rows) == 20
+    plain = [row for row in rows if row.isascii() and row.isprintable()]
+    assert all(row in listed.splitlines() for row in plain), (plain, listed)
+    keys = psql(
+        "select index_key #>> '{}' from current_resources where name = 'keyed' and state_name = %s",
+        name,
+    )
+    inputs = psql(
+        "select attributes #>> '{input,value}' from current_resources where name = 'keyed' and state_name = %s",
+        name,
+    )
+    assert len({key for (key,) in keys}) == 16
+    assert sorted(keys) == sorted(inputs)
+    assert psql(
+        "select attributes #>> '{input,value,past_double}', attributes #>> '{input,value,backslash}'"
+        " from current_resources where name in ('numbers', 'escapes') order by name desc"
+    ) == [("9007199254740993", None), (None, "\\u0000")]
+    assert psql("select count(*) from resource_dependencies") == [(32,)]
+    assert "20 destroyed" in work.run("destroy", "-auto-approve")
+    assert addresses(psql, name) == []
