@@ -17,7 +17,7 @@ begin
       end;
     end if;
     -- A login that is no superuser must be able to act as the roles it hands objects to.
-    if not pg_catalog.pg_has_role(current_user, v_role, 'member') then
+    if not (select r.rolsuper from pg_catalog.pg_roles r where r.rolname = current_user) then
       execute format('grant %I to current_user', v_role);
     end if;
   end loop;
