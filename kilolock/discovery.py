@@ -78,23 +78,23 @@ class DatabaseSource:
 
     def query(self, sql: str, args: Sequence[str | None], timeout_s: float, limit: int) -> Answer:
         """Run SQL as the reader role."""
+        import psycopg
+
         from kilolock.db import Database
-        from kilolock.errors import QueryError, query_refusal, refusal
+        from kilolock.errors import AWAY, QueryError, query_refusal, refusal
 
         db = Database(self._url, max_size=1)
         try:
             return db.query(sql, args, timeout_s=timeout_s, limit=limit)
         except QueryError as ex:
             problem = query_refusal(ex.__cause__)  # type: ignore[arg-type]
-        except Exception as ex:
-            import psycopg
-
-            if not isinstance(ex, psycopg.Error):
-                raise
+        except psycopg.Error as ex:
             problem = refusal(ex)
         finally:
             db.close()
-        raise SourceError(problem.message, problem.exit_status, problem.hint)
+        away = problem.exit_status == AWAY
+        hint = "Check the database URL, or try again in a moment." if away else problem.hint
+        raise SourceError(problem.message, problem.exit_status, hint)
 
 
 class HttpSource:

@@ -92,6 +92,8 @@ def query_refusal(ex: psycopg.Error) -> Refusal:
             message,
             hint or "Queries run as a role that reads the query surface and nothing else.",
         )
+    if code in ("3F000", "42883", "42P01") and "kilolock" in message:
+        hint = "Is that the database of a kld, and did kld migrate run there?"
     if hint is None and detail is not None and not code.startswith("KL"):
         hint = detail
     return Refusal(_status(code, 400), code, message, hint, detail)
