@@ -1,8 +1,8 @@
 """``make bench``: the speed of kld on big and small states, held against floors and aims.
 
 The yardstick J is the time that the same server takes to parse the same document into jsonb once:
-``select octet_length(t::jsonb::text)`` from a table. Everything else is measured from a client,
-over HTTP, against a real ``kld serve``.
+``select octet_length(t::jsonb::text)`` from a table, taken again beside each row. Everything else
+is measured from a client, over HTTP, against a real ``kld serve``.
 """
 
 from __future__ import annotations
@@ -16,6 +16,7 @@ import json
 import os
 import platform
 import shutil
+import signal
 import statistics
 import subprocess
 import sys
@@ -35,7 +36,6 @@ from kilolock.migrate import migrate
 
 FULL_SIZE = 50_000
 STATE = "big-state"
-STORAGE_POSTS = 50
 STORAGE_LIMIT_MB = 5.0
 CYCLE_SECONDS = 5.0
 
@@ -113,11 +113,12 @@ class Client:
 class Bench:
     """One run of everything, on one server."""
 
-    def __init__(self, url: str, size: int, port: int, pid: int) -> None:
+    def __init__(self, url: str, size: int, port: int, pid: int, posts: int) -> None:
         self.url = url
         self.size = size
         self.port = port
         self.pid = pid
+        self.posts = posts
         self.client = Client(port)
         self.state = BigState(size)
         self.body = self.state.render()
@@ -126,23 +127,27 @@ class Bench:
 
     def run(self, cycle_seconds: float) -> None:
         """Measure every row, in the order of the table."""
-        self.j = self._yardstick()
+        self._prepare_yardstick()
         self._big_posts()
         # Before much is rewritten, for that leaves free space which would hide the growth.
         self._storage()
+        self._queries()
         self._rewrite()
+        times = [self.client.query(BY_TYPE)[0] for _ in range(5)]
+        self._in_ms("inventory by type, at once after that", times, None, None)
         self._get()
         self._memory()
-        self._queries()
         self._small_posts()
         for clients in (1, 16):
             self._cycles(clients, cycle_seconds)
 
     def _in_j(self, what: str, times: list[float], floor: float, aim: float) -> None:
+        # Measured again at each row: others may have begun or ended to use the machine.
+        before, self.j = self.j, self._yardstick()
         seconds = statistics.median(times)
-        self._add(Row(what, seconds / self.j, "J", floor, aim, seconds))
+        self._add(Row(what, seconds / ((before + self.j) / 2), "J", floor, aim, seconds))
 
-    def _in_ms(self, what: str, times: list[float], floor: float, aim: float) -> None:
+    def _in_ms(self, what: str, times: list[float], floor: float | None, aim: float | None) -> None:
         seconds = statistics.median(times)
         self._add(Row(what, seconds * 1000, "ms", floor, aim, seconds))
 
@@ -153,20 +158,22 @@ class Bench:
         self.rows.append(row)
         print(show(row), flush=True)
 
-    def _yardstick(self) -> float:
+    def _prepare_yardstick(self) -> None:
         with psycopg.connect(self.url, autocommit=True) as conn:
             conn.execute("create table public.yardstick (t text)")
             conn.execute("insert into public.yardstick values (%s)", [self.body.decode()])
-            times = []
+        self.j = self._yardstick()
+        mb = len(self.body) / 1e6
+        print(f"{self.state.instances:,} instances, {mb:.1f} MB, J = {self.j:.3f} s", flush=True)
+
+    def _yardstick(self) -> float:
+        times = []
+        with psycopg.connect(self.url, autocommit=True) as conn:
             for _ in range(3):
                 started = time.perf_counter()
                 conn.execute("select octet_length(t::jsonb::text) from public.yardstick")
                 times.append(time.perf_counter() - started)
-            conn.execute("drop table public.yardstick")
-        j = statistics.median(times)
-        mb = len(self.body) / 1e6
-        print(f"{self.state.instances:,} instances, {mb:.1f} MB, J = {j:.3f} s", flush=True)
-        return j
+        return statistics.median(times)
 
     def _post(self, **changes: Any) -> float:
         self.state.serial += 1
@@ -249,10 +256,10 @@ class Bench:
 
     def _storage(self) -> None:
         before = self._database_size()
-        for i in range(STORAGE_POSTS):
+        for i in range(self.posts):
             self._post(tags=[i * 7919 % self.size])
         grown = (self._database_size() - before) / 1e6
-        what = f"storage of {STORAGE_POSTS} posts, one instance changed each"
+        what = f"storage of {self.posts} posts, one instance changed each"
         self._add(Row(what, grown, "MB", STORAGE_LIMIT_MB, STORAGE_LIMIT_MB))
 
     def _database_size(self) -> int:
@@ -340,14 +347,16 @@ def servers(choice: str) -> dict[str, Path | None]:
     return chosen
 
 
-def measure(name: str, bindir: Path | None, size: int, parent: Path | None) -> list[Row]:
+def measure(
+    name: str, bindir: Path | None, size: int, posts: int, parent: Path | None
+) -> list[Row]:
     """Run the bench on one server and print its table as it comes."""
     print(f"\n== {name}, {os.cpu_count()} cores, {platform.machine()}", flush=True)
     folder = Path(tempfile.mkdtemp(prefix="kilolock-bench-", dir=parent))
     folder.chmod(0o755)
     try:
         with serving(bindir, folder) as (url, port, pid):
-            bench = Bench(url, size, port, pid)
+            bench = Bench(url, size, port, pid, posts)
             bench.run(CYCLE_SECONDS if size == FULL_SIZE else CYCLE_SECONDS / 2)
             return bench.rows
     finally:
@@ -359,14 +368,16 @@ def main() -> int:
     parser = argparse.ArgumentParser(prog="bench.py", description=(__doc__ or "").split("\n")[0])
     parser.add_argument("--size", type=int, default=FULL_SIZE, help="half the instances")
     parser.add_argument("--quick", action="store_true", help="--size 2000: does it run at all?")
+    parser.add_argument("--posts", type=int, default=50, help="posts of the row about storage")
     parser.add_argument("--server", choices=["both", "embedded", "system"], default="both")
     parser.add_argument("--folder", type=Path, help="where the database lies while it is measured")
     options = parser.parse_args()
+    signal.signal(signal.SIGTERM, lambda *_: sys.exit(143))
     size = 2000 if options.quick else options.size
     print("Medians, with floor / aim; the limits are for states of 100,010 instances.")
     rows: list[Row] = []
     for name, bindir in servers(options.server).items():
-        rows += measure(name, bindir, size, options.folder)
+        rows += measure(name, bindir, size, options.posts, options.folder)
     over = [row.what for row in rows if row.verdict == "OVER"]
     if over:
         print(f"\nOver the floor: {'; '.join(over)}")
