@@ -1,4 +1,4 @@
-"""The queries that people have written down: those of the big-state guide word by word, and examples/queries."""
+"""The queries of the big-state guide, word by word, and those of examples/queries."""
 
 from __future__ import annotations
 
@@ -138,8 +138,8 @@ def test_the_guides_queries_as_they_stand(size: int, kl: Any, psql: Any, post: A
         ("(root)", 6),
         ("module.shadow_herd", 3),
     ]
-    # Herd members, the other herd and the summary follow the leader; the summary is reached over one hop and over
-    # two, and UNION keeps both, as it does for the other herd's members.
+    # The leader, its herd, the other herd and the summary. UNION keeps what is reached over one hop and
+    # over two: the summary and the other herd's members.
     (reachable,) = both(BLAST_RADIUS)[0]
     distinct = 1 + 2 * size + 3 + 1
     assert reachable == distinct + 3

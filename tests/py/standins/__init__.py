@@ -1,1 +1,1 @@
-"""Stand-ins for the providers of examples/big-state, for machines that reach no provider registry."""
+"""Stand-ins for the providers of examples/big-state, where no registry is in reach."""

@@ -1,4 +1,4 @@
-"""Make a filesystem mirror of the stand-in providers, and the CLI configuration that points Terraform at it."""
+"""Make a filesystem mirror of the stand-in providers."""
 
 from __future__ import annotations
 
@@ -16,8 +16,8 @@ MACHINES = {"x86_64": "amd64", "amd64": "amd64", "aarch64": "arm64", "arm64": "a
 def make_mirror(folder: Path) -> Path:
     """Fill the folder and return the path of the CLI configuration, for ``TF_CLI_CONFIG_FILE``.
 
-    The archives are packed: Terraform unpacks them into ``.terraform`` as it does with real ones, where an unpacked
-    mirror would leave symbolic links.
+    The archives are packed: Terraform unpacks them into ``.terraform`` as it does with real ones,
+    where an unpacked mirror would leave symbolic links.
     """
     target = f"{platform.system().lower()}_{MACHINES[platform.machine().lower()]}"
     script = Path(__file__).with_name("provider.py").resolve()

@@ -1,6 +1,7 @@
-"""The resources of examples/big-state, served by the PyPI package ``tf`` in place of the real providers.
+"""The resources of examples/big-state, served by the PyPI package ``tf``.
 
-Run as ``provider.py random|null|time``. Attributes, schema versions and replacement follow the real providers.
+Run as ``provider.py random|null|time``. Attributes, schema versions and replacement follow the
+real providers. STANDIN_SLEEP_FACTOR shortens every sleep.
 """
 
 from __future__ import annotations
@@ -20,8 +21,20 @@ from tf.runner import run_provider
 from tf.schema import Attribute, Schema
 from tf.types import Bool, Map, Number, String
 
-WORDS = "able brave calm deep eager fair glad happy ideal just keen lively merry noble odd".split()
-PETS = "ant bee cat dog eel fox gnu hen ibex jay koi lynx mole newt owl".split()
+WORDS = (
+    "able",
+    "brave",
+    "calm",
+    "deep",
+    "eager",
+    "fair",
+    "glad",
+    "happy",
+    "keen",
+    "lively",
+    "merry",
+)
+PETS = ("ant", "bee", "cat", "dog", "eel", "fox", "gnu", "hen", "ibex", "jay", "koi", "lynx", "owl")
 
 
 def computed(name: str, kind: Any) -> Attribute:
