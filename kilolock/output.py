@@ -98,14 +98,16 @@ def from_wire(text: str) -> Answer:
 
 def to_table(headers: Sequence[str], rows: Iterable[Sequence[str | None]]) -> Iterator[str]:
     """Lines of left-aligned columns, two spaces apart, no digit changed and no line broken."""
-    lines = [[_printable(header) for header in headers]]
-    lines += [[_printable(value or "") for value in row] for row in rows]
-    widths = [max(map(_width, column)) for column in zip(*lines, strict=True)]
-    for line in lines:
-        padded = (
-            text + " " * (width - _width(text)) for text, width in zip(line, widths, strict=True)
-        )
-        yield "  ".join(padded).rstrip()
+    import tabulate
+
+    tabulate.PRESERVE_WHITESPACE = True
+    table = tabulate.tabulate(
+        [[_printable(value or "") for value in row] for row in rows],
+        headers=[_printable(header) for header in headers],
+        tablefmt="plain",
+        disable_numparse=True,
+    )
+    return (line.rstrip() for line in table.split("\n"))
 
 
 def render(answer: Answer, fmt: str) -> str:
@@ -140,14 +142,3 @@ def _printable(text: str) -> str:
 def _skip(text: str, at: int) -> int:
     found = _SPACE.match(text, at)
     return found.end() if found else at
-
-
-def _width(text: str) -> int:
-    if text.isascii():
-        return len(text)
-    import unicodedata
-
-    return sum(
-        0 if unicodedata.combining(c) else 1 + (unicodedata.east_asian_width(c) in "WF")
-        for c in text
-    )

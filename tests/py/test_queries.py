@@ -138,8 +138,8 @@ def test_the_guides_queries_as_they_stand(size: int, kl: Any, psql: Any, post: A
         ("(root)", 6),
         ("module.shadow_herd", 3),
     ]
-    # The leader, its herd, the other herd and the summary. UNION keeps what is reached over one hop and
-    # over two: the summary and the other herd's members.
+    # The leader, its herd, the other herd and the summary. UNION keeps what is reached over one
+    # hop and over two: the summary and the other herd's members.
     (reachable,) = both(BLAST_RADIUS)[0]
     distinct = 1 + 2 * size + 3 + 1
     assert reachable == distinct + 3

@@ -1,4 +1,4 @@
-"""The write path as a property: any documents in any order, against an independent reading of them."""
+"""The write path as a property: any documents, against an independent reading of them."""
 
 from __future__ import annotations
 
@@ -15,7 +15,23 @@ PROVIDER = 'provider["registry.terraform.io/hashicorp/null"]'
 
 text = st.text(st.characters(codec="utf-8", exclude_categories=("Cs",)), max_size=12)
 odd_text = text | st.sampled_from(
-    ["", "\x00", "a\x00b", "\\u0000", "\\\x00", '"', "\\", "${x}", "%{y}", "\u2028", "]", "\n", "\ud800", "\udc00x", "💥"]
+    [
+        "",
+        "\x00",
+        "a\x00b",
+        "\\u0000",
+        "\\\x00",
+        '"',
+        "\\",
+        "${x}",
+        "%{y}",
+        "\u2028",
+        "]",
+        "\n",
+        "\ud800",
+        "\udc00x",
+        "💥",
+    ]
 )
 number = st.integers(-(2**70), 2**70) | st.floats(allow_nan=False, allow_infinity=False)
 value = st.recursive(
@@ -23,7 +39,9 @@ value = st.recursive(
     lambda inner: st.lists(inner, max_size=3) | st.dictionaries(odd_text, inner, max_size=3),
     max_leaves=8,
 )
-module = st.sampled_from(["", "module.m", 'module.m["a"]', 'module.m["a.b[0]"].module.n', "module.m[0]"])
+module = st.sampled_from(
+    ["", "module.m", 'module.m["a"]', 'module.m["a.b[0]"].module.n', "module.m[0]"]
+)
 dependency = st.sampled_from(["test.a", "test.b", "module.m.test.a", "data.test.c", "gone.x"])
 
 
@@ -32,7 +50,10 @@ def documents(draw: st.DrawFn) -> dict[str, Any]:
     """A version 4 document that Terraform would read."""
     blocks = []
     for mod, mode, name in draw(
-        st.sets(st.tuples(module, st.sampled_from(["managed", "data"]), st.sampled_from("abc")), max_size=4)
+        st.sets(
+            st.tuples(module, st.sampled_from(["managed", "data"]), st.sampled_from("abc")),
+            max_size=4,
+        )
     ):
         kind = draw(st.sampled_from(["single", "count", "each"]))
         keys: list[Any]
@@ -51,7 +72,9 @@ def documents(draw: st.DrawFn) -> dict[str, Any]:
                 if draw(st.booleans()):
                     instance["status"] = "tainted"
                 instance["schema_version"] = draw(st.integers(0, 3))
-                instance["attributes"] = draw(st.dictionaries(odd_text, value, max_size=3)) | {"id": draw(odd_text)}
+                instance["attributes"] = draw(st.dictionaries(odd_text, value, max_size=3)) | {
+                    "id": draw(odd_text)
+                }
                 instance["sensitive_attributes"] = []
                 if draw(st.booleans()):
                     instance["private"] = draw(st.sampled_from(["bnVsbA==", "eA=="]))
@@ -59,20 +82,31 @@ def documents(draw: st.DrawFn) -> dict[str, Any]:
                     instance["dependencies"] = draw(st.lists(dependency, max_size=3))
                 instances.append(instance)
         block = {"module": mod} if mod else {}
-        block |= {"mode": mode, "type": "test", "name": name, "provider": PROVIDER, "instances": instances}
+        block |= {
+            "mode": mode,
+            "type": "test",
+            "name": name,
+            "provider": PROVIDER,
+            "instances": instances,
+        }
         blocks.append(block)
     return {
         "version": 4,
         "terraform_version": "1.11.4",
         "serial": 0,
         "lineage": "a",
-        "outputs": {n: {"value": draw(value), "type": "string"} for n in draw(st.sets(st.sampled_from("xyz")))},
+        "outputs": {
+            n: {"value": draw(value), "type": "string"}
+            for n in draw(st.sets(st.sampled_from("xyz")))
+        },
         "resources": blocks,
         "check_results": None,
     }
 
 
-layout = st.sampled_from([{"indent": 2}, {"indent": 2, "ensure_ascii": False}, {"separators": (",", ":")}, {"indent": 1}])
+layout = st.sampled_from(
+    [{"indent": 2}, {"indent": 2, "ensure_ascii": False}, {"separators": (",", ":")}, {"indent": 1}]
+)
 step = st.one_of(
     st.tuples(st.just("post"), documents(), layout),
     st.tuples(st.just("again"), st.none(), layout),
@@ -123,7 +157,9 @@ def read(document: dict[str, Any]) -> dict[tuple[str, str], Any]:
     rows = {}
     for block in document["resources"]:
         prefix = f"{block['module']}." if block.get("module") else ""
-        base = f"{prefix}{'data.' if block['mode'] == 'data' else ''}{block['type']}.{block['name']}"
+        base = (
+            f"{prefix}{'data.' if block['mode'] == 'data' else ''}{block['type']}.{block['name']}"
+        )
         for instance in block["instances"]:
             key = instance.get("index_key")
             address = base + ("" if key is None else quote(key))
@@ -146,7 +182,9 @@ def plain(item: Any) -> Any:
     return {k: plain(v) for k, v in item.items()}
 
 
-def rows_of(connection: psycopg.Connection[Any], sql: str, *args: Any) -> dict[tuple[str, str], Any]:
+def rows_of(
+    connection: psycopg.Connection[Any], sql: str, *args: Any
+) -> dict[tuple[str, str], Any]:
     return {(a, d or ""): (plain(v), s, n) for a, d, v, s, n in connection.execute(sql, args)}
 
 
@@ -156,12 +194,17 @@ def expected(document: dict[str, Any]) -> dict[tuple[str, str], Any]:
 
 LIVE = """
   select r.address, r.deposed_key, r.attributes, r.status, r.schema_version
-  from kilolock.resources r join kilolock.states s on s.current_version_id = r.state_version_id where s.name = %s"""
-AT = "select r.address, r.deposed_key, r.attributes, r.status, r.schema_version from kilolock.resources_at(%s, %s) r"
+  from kilolock.resources r
+  join kilolock.states s on s.current_version_id = r.state_version_id
+  where s.name = %s"""
+AT = """
+  select r.address, r.deposed_key, r.attributes, r.status, r.schema_version
+  from kilolock.resources_at(%s, %s) r"""
 REPLAYED = """
   select h.address, h.deposed_key, h.attributes, h.status, 0
   from kilolock.resource_history h join kilolock.states s on s.id = h.state_id
-  where s.name = %s and h.from_version <= %s and (h.until_version is null or h.until_version > %s)"""
+  where s.name = %s and h.from_version <= %s
+    and (h.until_version is null or h.until_version > %s)"""
 
 
 @pytest.fixture(scope="module")
@@ -171,7 +214,9 @@ def connection(make_database: Any) -> Any:
 
 
 def write(conn: psycopg.Connection[Any], name: str, body: bytes) -> dict[str, Any]:
-    row = conn.execute("select kilolock.write_state(null, null, %s, null, %b, null, null)", (name, body)).fetchone()
+    row = conn.execute(
+        "select kilolock.write_state(null, null, %s, null, %b, null, null)", (name, body)
+    ).fetchone()
     assert row
     return dict(json.loads(row[0]))
 
@@ -187,7 +232,9 @@ counter = iter(range(10**6))
 
 @settings(max_examples=60, deadline=None, suppress_health_check=list(HealthCheck))
 @given(st.lists(step, min_size=1, max_size=6))
-def test_bytes_rows_and_history_agree_with_an_independent_reading(connection: Any, steps: list[Any]) -> None:
+def test_bytes_rows_and_history_agree_with_an_independent_reading(
+    connection: Any, steps: list[Any]
+) -> None:
     name = f"property-{next(counter)}"
     serial = 0
     current: dict[str, Any] | None = None
@@ -195,7 +242,9 @@ def test_bytes_rows_and_history_agree_with_an_independent_reading(connection: An
     for kind, what, how in steps:
         if kind == "delete":
             if current is not None:
-                connection.execute("select kilolock.delete_state(null, null, %s, null, null)", (name,))
+                connection.execute(
+                    "select kilolock.delete_state(null, null, %s, null, null)", (name,)
+                )
                 assert rows_of(connection, LIVE, name) == {}
             current = None
             continue
@@ -216,8 +265,16 @@ def test_bytes_rows_and_history_agree_with_an_independent_reading(connection: An
         before = connection.execute("select count(*) from kilolock.past_resources").fetchone()
         result = write(connection, name, body)
         if kind == "again":
-            assert (result["created"], result["updated"], result["deleted"], result["moved"]) == (0, 0, 0, 0)
-            assert connection.execute("select count(*) from kilolock.past_resources").fetchone() == before
+            assert (result["created"], result["updated"], result["deleted"], result["moved"]) == (
+                0,
+                0,
+                0,
+                0,
+            )
+            assert (
+                connection.execute("select count(*) from kilolock.past_resources").fetchone()
+                == before
+            )
         current = document
         stored.append((result["version"], body, document))
         assert get(connection, name, None) == body
@@ -228,4 +285,6 @@ def test_bytes_rows_and_history_agree_with_an_independent_reading(connection: An
         assert get(connection, name, version) == body
         assert rows_of(connection, AT, name, version) == expected(document)
         replayed = rows_of(connection, REPLAYED, name, version, version)
-        assert {k: v[0] for k, v in replayed.items()} == {k: v[0] for k, v in expected(document).items()}
+        assert {k: v[0] for k, v in replayed.items()} == {
+            k: v[0] for k, v in expected(document).items()
+        }
