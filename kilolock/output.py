@@ -101,6 +101,7 @@ def to_table(headers: Sequence[str], rows: Iterable[Sequence[str | None]]) -> It
     import tabulate
 
     tabulate.PRESERVE_WHITESPACE = True
+    tabulate.MIN_PADDING = 0
     table = tabulate.tabulate(
         [[_printable(value or "") for value in row] for row in rows],
         headers=[_printable(header) for header in headers],
