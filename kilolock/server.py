@@ -272,11 +272,15 @@ def _require_schema(settings: Settings, url: str) -> None:
 
 
 def _run(settings: Settings, url: str, listener: socket.socket) -> None:
-    from waitress import create_server
+    from waitress import create_server, parser
+    from waitress.utilities import BadRequest
 
     from kilolock.app import create_app
     from kilolock.db import Database
 
+    # A transfer encoding that waitress does not know is the client's mistake, not 501: Terraform
+    # would send the request again.
+    parser.ServerNotImplemented = BadRequest
     body_limit = (settings.max_state_mb + 1) * _MIB
     db = Database(url, max_size=settings.threads)
     try:

@@ -508,3 +508,12 @@ def test_one_line_is_logged_for_a_request_without_secrets(start_kld: Any, log_fo
         assert record["duration_ms"] > 0
     else:
         assert 'state="a b" version=1 status=200' in lines[0]
+
+
+def test_an_unknown_transfer_encoding_is_the_clients_mistake(kld: Any) -> None:
+    host, port = kld.url.removeprefix("http://").split(":")
+    with socket.create_connection((host, int(port)), timeout=10) as client:
+        client.sendall(
+            b"POST /v1/states/odd HTTP/1.1\r\nHost: x\r\nTransfer-Encoding: gzip\r\n\r\n"
+        )
+        assert client.recv(64).startswith(b"HTTP/1.1 400 ")
