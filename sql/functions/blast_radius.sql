@@ -37,9 +37,9 @@ begin
       join kilolock.resource_blocks f on f.id = p.block_id
       where (strpos(f.module_path, '[') = 0 or strpos(b.module_path, '[') = 0
              or kilolock.same_module_instance(f.module_path, b.module_path))
-        and exists (
-          select from kilolock.resources r
-          where r.block_id = p.block_id and r.dependency_set_id = p.dependency_set_id)
+        -- A scalar subquery is looked up for each pair; exists would hash every live row at every level.
+        and (select true from kilolock.resources r
+             where r.block_id = p.block_id and r.dependency_set_id = p.dependency_set_id limit 1)
         and not exists (
           select from unnest(v_blocks, v_sets) s(block_id, dependency_set_id)
           where s.block_id = p.block_id and s.dependency_set_id = p.dependency_set_id)
