@@ -236,6 +236,14 @@ def _execute(
     raise psycopg.errors.error_from_result(result, "utf-8")
 
 
+_HEADLESS_STATES = """\
+with states as (
+  select id, environment_id, name, current_version_id, head_version, updated_at from kilolock.states
+)
+({}
+)"""
+
+
 def _query(
     connection: psycopg.Connection[Any],
     statement: str,
@@ -244,13 +252,19 @@ def _query(
     limit: int,
     raw: bool | None,
 ) -> Answer:
-    connection.execute("begin read only")
-    connection.execute(
-        "select set_config('statement_timeout', %s, true),"
-        " set_config('search_path', 'kilolock, public', true)",
-        [str(max(1, int(timeout_s * 1000)))],
-    )
-    columns = _columns(connection, statement)
+    _begin(connection, timeout_s)
+    try:
+        columns = _columns(connection, statement)
+    except psycopg.errors.AmbiguousColumn as ambiguous:
+        # states shows the serial and version of its head, so a bare "serial" beside state_versions
+        # has two meanings. The version's own is meant: try without the other.
+        statement = _HEADLESS_STATES.format(statement.rstrip().rstrip(";"))
+        connection.execute("rollback")
+        _begin(connection, timeout_s)
+        try:
+            columns = _columns(connection, statement)
+        except psycopg.Error:
+            raise ambiguous from None
     if raw is None:
         signature = "kilolock.run_state_query(text, text[], bigint)"
         raw = bool(_scalar(connection, "select has_function_privilege(%s, 'execute')", [signature]))
@@ -261,6 +275,15 @@ def _query(
     ).fetchall()
     rows = [json_parts(row[0]) for row in found[:limit]]
     return Answer(columns, rows, len(found) > limit)
+
+
+def _begin(connection: psycopg.Connection[Any], timeout_s: float) -> None:
+    connection.execute("begin read only")
+    connection.execute(
+        "select set_config('statement_timeout', %s, true),"
+        " set_config('search_path', 'kilolock, public', true)",
+        [str(max(1, int(timeout_s * 1000)))],
+    )
 
 
 def _columns(connection: psycopg.Connection[Any], statement: str) -> list[Column]:
