@@ -45,6 +45,7 @@ declare
   v_parsed   text;
   v_clean    boolean := false;
   v_forced   boolean;
+  v_digest   bytea;
 begin
   if p_content_md5 is not null and btrim(p_content_md5) <> encode(decode(v_md5, 'hex'), 'base64') then
     raise exception 'the body does not fit its Content-MD5: it was cut or changed on the way'
@@ -75,6 +76,9 @@ begin
   v_state.current_version_id := coalesce(v_state.current_version_id,
     nextval(pg_get_serial_sequence('kilolock.version_documents', 'id')));
   v_parsed := coalesce(v_document.skeleton, v_text);
+  -- Terraform's own first lines, up to the serial, say nothing about rows.
+  v_digest := sha256(convert_to(v_salt || substr(v_document.skeleton, length(substring(v_document.skeleton from
+    '^\{\n  "version": 4,\n  "terraform_version": "[^"\\]*",\n  "serial": [0-9]+,')) + 1), 'UTF8'));
   loop
     begin
       select h.* into v_header from kilolock._read_header(v_parsed) h;
@@ -91,6 +95,10 @@ begin
         end if;
       end if;
 
+      if v_digest = v_head.rows_digest then
+        select 0 as created, 0 as updated, 0 as moved, 0 as deleted, v_head.resource_count as resource_count into v_rows;
+        exit;
+      end if;
       select r.* into v_rows
       from kilolock._write_rows(v_state.id, v_state.current_version_id, v_version, v_header.serial,
         v_salt, v_parsed::json, case when v_document.skeleton is not null then v_text end, v_clean) r;
@@ -119,10 +127,10 @@ begin
   set id = nextval(pg_get_serial_sequence('kilolock.version_documents', 'id'))
   where d.state_id = v_state.id and d.version = v_head.version;
   insert into kilolock.version_documents (id, state_id, version, serial, lineage, terraform_version, raw_size, raw_md5,
-    resource_count, created_count, updated_count, deleted_count, encrypted, source, actor, chunk_ids)
+    resource_count, created_count, updated_count, deleted_count, encrypted, source, actor, chunk_ids, rows_digest)
   values (v_state.current_version_id, v_state.id, v_version, v_header.serial, v_header.lineage,
     v_header.terraform_version, octet_length(p_body), v_md5, v_rows.resource_count, v_rows.created,
-    v_rows.updated + v_rows.moved, v_rows.deleted, v_header.encrypted, p_source, v_actor, v_document.chunk_ids);
+    v_rows.updated + v_rows.moved, v_rows.deleted, v_header.encrypted, p_source, v_actor, v_document.chunk_ids, v_digest);
   update kilolock.states s
   set current_version_id = v_state.current_version_id, head_version = v_version, serial = v_header.serial,
       lineage = v_header.lineage, terraform_version = v_header.terraform_version,

@@ -68,6 +68,7 @@ create table kilolock.version_documents (
   actor text not null,
   created_at timestamptz not null default clock_timestamp(),
   chunk_ids bigint[] not null,
+  rows_digest bytea,
   constraint version_documents_pkey primary key (state_id, version),
   constraint version_documents_id_key unique (id),
   constraint version_documents_source_known
@@ -76,6 +77,9 @@ create table kilolock.version_documents (
 );
 comment on table kilolock.version_documents is
   'One row a version; shown as state_versions. (state_id, version) is its durable name: the head''s id passes on to the next head.';
+
+comment on column kilolock.version_documents.rows_digest is
+  'Salted SHA-256 of all but the first lines of the short form: the same again means that no row changes.';
 
 create table kilolock.state_locks (
   state_id bigint not null,
