@@ -21,6 +21,7 @@ import psycopg
 from falcon.routing import BaseConverter
 
 from kilolock import __version__
+from kilolock.actions import ACTIONS
 from kilolock.errors import QueryError, Refusal, query_refusal, refusal
 from kilolock.output import to_csv, to_wire
 
@@ -60,6 +61,8 @@ def create_app(db: Database, settings: Settings) -> Front:
     app.add_route("/v1/state-unlock/{state:state}", StateUnlock(db))
     app.add_route("/v1/state-versions/{state:state}", StateVersion(db))
     app.add_route("/v1/query", Query(db))
+    for path, function in ACTIONS.items():
+        app.add_route(f"/v1/{path}", Action(db, function, settings.max_state_mb * _MIB))
     app.add_route("/healthz", Health())
     app.add_route("/readyz", Ready(db))
     app.add_route("/versionz", Version())
@@ -172,6 +175,31 @@ class Query:
         else:
             resp.content_type = falcon.MEDIA_JSON
             resp.text = to_wire(answer)
+
+
+class Action:
+    """``/v1/<path>`` of an action: a JSON object in, one function, JSON out."""
+
+    def __init__(self, db: Database, function: str, limit: int) -> None:
+        self._db = db
+        self._function = function
+        self._limit = limit
+
+    def on_post(self, req: falcon.Request, resp: falcon.Response) -> None:
+        """Do it."""
+        body = _body(req, self._limit)
+        try:
+            request = json.loads(body)
+        except (ValueError, RecursionError):
+            request = None
+        if not isinstance(request, dict):
+            raise falcon.HTTPBadRequest(
+                title="the body is not a JSON object",
+                description='Send an object such as {"state": "prod"}.',
+            )
+        req.env["kilolock.state"] = request.get("state")
+        resp.text = self._db.call(self._function, body.decode("utf-8-sig"), req.context.actor)
+        resp.content_type = falcon.MEDIA_JSON
 
 
 class Health:

@@ -2,24 +2,28 @@
 
 from __future__ import annotations
 
-import gc
-import os
 import sys
-from collections.abc import Callable
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, NoReturn
 
 import click
 
 from kilolock import __version__, errors
-from kilolock.discovery import SourceError, Target, discover
-from kilolock.output import FORMATS, cell, render, size
+from kilolock.console import (
+    ALL_ROWS,
+    Group,
+    ask,
+    connection_options,
+    format_option,
+    moment,
+    show,
+)
+from kilolock.discovery import SourceError, Target
+from kilolock.output import cell, size
 
-if TYPE_CHECKING:
-    from kilolock.output import Answer
-
-_ALL_ROWS = 1_000_000
 _CONTEXT = {"help_option_names": ["-h", "--help"], "max_content_width": 100}
+
+# Commands of a module of their own, which only their use imports.
+_LAZY: dict[str, str] = {}
 
 _LIST = """
     select name, environment, version, serial, resources, size,
@@ -40,66 +44,7 @@ _BLAST_RADIUS = """
     order by b.depth, b.address"""
 
 
-class Group(click.Group):
-    """A group whose errors are one line and an exit status, never a traceback."""
-
-    def main(self, *args: Any, **extra: Any) -> NoReturn:
-        """Run a command and leave with its exit status."""
-        extra["standalone_mode"] = False
-        # A tenth of the start would go into looking for garbage that is not there.
-        gc.disable()
-        try:
-            result = super().main(*args, **extra)
-            sys.stdout.flush()
-        except SourceError as ex:
-            _leave(str(ex), ex.exit_status, ex.hint)
-        except click.exceptions.Exit as ex:
-            sys.exit(ex.exit_code)
-        except click.exceptions.NoArgsIsHelpError as ex:
-            click.echo(ex.format_message())
-            sys.exit(errors.DONE)
-        except click.ClickException as ex:
-            context = getattr(ex, "ctx", None)
-            hint = f"Try '{context.command_path} --help'." if context else None
-            _leave(ex.format_message(), errors.BAD_INPUT, hint)
-        except (click.Abort, KeyboardInterrupt):
-            sys.exit(130)
-        except BrokenPipeError:
-            # Whoever read the output has seen enough; the interpreter must not try to flush again.
-            os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
-            sys.exit(errors.DONE)
-        except OSError as ex:
-            _leave(str(ex), errors.FAULT)
-        except Exception as ex:
-            if os.environ.get("KL_LOG_LEVEL", "").lower() == "debug":
-                raise
-            _leave(f"{type(ex).__name__}: {ex}", errors.FAULT, "KL_LOG_LEVEL=debug shows where.")
-        sys.exit(result if isinstance(result, int) else errors.DONE)
-
-
-def connection_options(command: Callable[..., Any]) -> Callable[..., Any]:
-    """The options that say where to ask."""
-    command = click.option(
-        "--state-url", metavar="URL", help="Ask this kld, or the kld of this state."
-    )(command)
-    return click.option("--database-url", metavar="URL", help="Ask this PostgreSQL directly.")(
-        command
-    )
-
-
-def format_option(command: Callable[..., Any]) -> Callable[..., Any]:
-    """The option that says how rows are shown."""
-    return click.option(
-        "--format",
-        "fmt",
-        type=click.Choice(FORMATS),
-        default="table",
-        show_default=True,
-        help="How to show the rows.",
-    )(command)
-
-
-@click.group(cls=Group, context_settings=_CONTEXT, no_args_is_help=True)
+@click.group(cls=Group, lazy=_LAZY, context_settings=_CONTEXT, no_args_is_help=True)
 @click.version_option(__version__, prog_name="kl", message="%(prog)s %(version)s")
 def main() -> None:
     """Ask your infrastructure's state.
@@ -133,7 +78,7 @@ def main() -> None:
     show_default=True,
     help="Stop the query after this many seconds.",
 )
-@click.option("--limit", type=click.IntRange(1, _ALL_ROWS), help="Show this many rows at most.")
+@click.option("--limit", type=click.IntRange(1, ALL_ROWS), help="Show this many rows at most.")
 @format_option
 @connection_options
 def query(
@@ -143,8 +88,7 @@ def query(
     timeout: float,
     limit: int | None,
     fmt: str,
-    database_url: str | None,
-    state_url: str | None,
+    target: Target,
 ) -> None:
     """Run one SELECT over the states and show its rows. It can only read.
 
@@ -159,9 +103,8 @@ def query(
     text = sql if sql is not None else _read(file or "-")
     if not text.strip():
         raise click.UsageError("the SQL is empty.")
-    target = _discover(database_url, state_url)
-    answer = _ask(target, text, args, timeout, limit or _ALL_ROWS)
-    _show(answer, fmt)
+    answer = ask(target, text, args, timeout, limit or ALL_ROWS)
+    show(answer, fmt)
     if answer.truncated:
         click.echo(f"Only the first {len(answer.rows)} rows are shown; there are more.", err=True)
 
@@ -169,30 +112,29 @@ def query(
 @main.command("list")
 @format_option
 @connection_options
-def list_states(fmt: str, database_url: str | None, state_url: str | None) -> None:
+def list_states(fmt: str, target: Target) -> None:
     """List the states: serial, resources, size in bytes, and who holds the lock.
 
     \b
     Example:
         kl list --format json
     """
-    _show(_ask(_discover(database_url, state_url), _LIST), fmt)
+    show(ask(target, _LIST), fmt)
 
 
 @main.command()
 @click.argument("state", required=False)
 @format_option
 @connection_options
-def status(state: str | None, fmt: str, database_url: str | None, state_url: str | None) -> None:
+def status(state: str | None, fmt: str, target: Target) -> None:
     """Show the version, size and lock of STATE; by default of this directory's, else of all.
 
     \b
     Example:
         kl status prod
     """
-    target = _discover(database_url, state_url)
     state = state or target.state
-    answer = _ask(target, _STATUS, (state,))
+    answer = ask(target, _STATUS, (state,))
     if state and not answer.rows:
         raise SourceError(
             f'state "{state}" does not exist',
@@ -200,7 +142,7 @@ def status(state: str | None, fmt: str, database_url: str | None, state_url: str
             "kl list shows the states there are.",
         )
     if fmt != "table":
-        _show(answer, fmt)
+        show(answer, fmt)
         return
     names = [column.name for column in answer.columns]
     blocks = [
@@ -220,8 +162,7 @@ def blast_radius(
     address: str,
     depth: int | None,
     fmt: str,
-    database_url: str | None,
-    state_url: str | None,
+    target: Target,
 ) -> None:
     """List what in STATE depends on ADDRESS, directly or not.
 
@@ -230,7 +171,7 @@ def blast_radius(
         kl blast-radius prod aws_vpc.main --depth 3 --format csv
     """
     hops = None if depth is None else str(depth)
-    _show(_ask(_discover(database_url, state_url), _BLAST_RADIUS, (state, address, hops)), fmt)
+    show(ask(target, _BLAST_RADIUS, (state, address, hops)), fmt)
 
 
 @main.command()
@@ -242,25 +183,6 @@ def version() -> None:
         kl version
     """
     click.echo(f"kl {__version__}")
-
-
-def _discover(database_url: str | None, state_url: str | None) -> Target:
-    return discover(os.environ, Path.cwd(), database_url=database_url, state_url=state_url)
-
-
-def _ask(
-    target: Target,
-    sql: str,
-    args: tuple[str | None, ...] = (),
-    timeout: float = 60,
-    limit: int = _ALL_ROWS,
-) -> Answer:
-    answer: Answer = target.source().query(sql, args, timeout, limit)
-    return answer
-
-
-def _show(answer: Answer, fmt: str) -> None:
-    sys.stdout.buffer.write(render(answer, fmt).encode("utf-8", "backslashreplace"))
 
 
 def _read(file: str) -> str:
@@ -282,7 +204,7 @@ def _describe(row: dict[str, str | None]) -> str:
         ("Terraform", row["terraform_version"]),
         ("Resources", row["resources"]),
         ("Size", size(int(row["size"])) if row["size"] else None),
-        ("Updated", _moment(row["updated_at"])),
+        ("Updated", moment(row["updated_at"])),
     ]
     if row["environment"] not in (None, "env_default"):
         lines.insert(1, ("Environment", row["environment"]))
@@ -291,7 +213,7 @@ def _describe(row: dict[str, str | None]) -> str:
     else:
         doing = f" ({row['lock_operation']})" if row["lock_operation"] else ""
         holder = f"{row['locked_by'] or 'somebody'}{doing}"
-        lines.append(("Lock", f"held by {holder} since {_moment(row['locked_since'])}"))
+        lines.append(("Lock", f"held by {holder} since {moment(row['locked_since'])}"))
         lines.append(("Lock ID", row["lock_id"]))
         lines.append(("To free it", f"terraform force-unlock {row['lock_id']}"))
     shown = (
@@ -300,26 +222,3 @@ def _describe(row: dict[str, str | None]) -> str:
         if value
     )
     return "\n".join(shown)
-
-
-def _moment(text: str | None) -> str | None:
-    if text is None:
-        return None
-    from datetime import UTC, datetime
-
-    try:
-        moment = datetime.fromisoformat(text).astimezone()
-    except ValueError:
-        return text
-    seconds = int((datetime.now(UTC) - moment).total_seconds())
-    for length, unit in ((86400, "day"), (3600, "hour"), (60, "minute")):
-        if seconds >= length:
-            count = seconds // length
-            return f"{moment:%Y-%m-%d %H:%M:%S %Z} ({count} {unit}{'s' if count > 1 else ''} ago)"
-    return f"{moment:%Y-%m-%d %H:%M:%S %Z} (just now)"
-
-
-def _leave(message: str, exit_status: int, hint: str | None = None) -> NoReturn:
-    line = " ".join(message.split())
-    click.echo(f"Error: {line}" + (f" ({hint})" if hint else ""), err=True)
-    sys.exit(exit_status)

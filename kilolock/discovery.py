@@ -5,11 +5,14 @@ from __future__ import annotations
 import json
 import os
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from kilolock.actions import ACTIONS
+
 if TYPE_CHECKING:
+    from kilolock.errors import Refusal
     from kilolock.output import Answer
 
 DEFAULT_URL = "http://127.0.0.1:8080"
@@ -17,12 +20,15 @@ _STATES = "/v1/states"
 
 
 class SourceError(Exception):
-    """kl could not get an answer; carries the exit status."""
+    """kl could not get an answer; carries the exit status, and maybe JSON for a machine."""
 
-    def __init__(self, message: str, exit_status: int, hint: str | None = None) -> None:
+    def __init__(
+        self, message: str, exit_status: int, hint: str | None = None, detail: str | None = None
+    ) -> None:
         super().__init__(message)
         self.exit_status = exit_status
         self.hint = hint
+        self.detail = detail
 
 
 @dataclass(frozen=True)
@@ -32,12 +38,14 @@ class Target:
     database_url: str | None = None
     base_url: str | None = None
     state: str | None = None
+    workspace: str | None = None
+    environment: str | None = None
     user: str | None = None
     password: str | None = None
     verify_tls: bool = True
 
     def source(self) -> Any:
-        """Something with ``query``: PostgreSQL itself, or a kld."""
+        """Something with ``query`` and ``act``: PostgreSQL itself, or a kld."""
         return DatabaseSource(self.database_url) if self.database_url else HttpSource(self)
 
 
@@ -49,25 +57,25 @@ def discover(
     state_url: str | None = None,
 ) -> Target:
     """Flags, then KL_* variables, .kl.toml, what terraform init recorded, and this machine."""
-    if database_url:
-        return Target(database_url=database_url)
-    if state_url:
-        return _http(state_url, environ, _backend(environ, directory))
-    if environ.get("KL_DATABASE_URL"):
-        return Target(database_url=environ["KL_DATABASE_URL"])
     backend = _backend(environ, directory)
-    if environ.get("KL_STATE_URL"):
-        return _http(environ["KL_STATE_URL"], environ, backend)
-    settings = _toml(directory)
-    if settings.get("database_url"):
-        return Target(database_url=settings["database_url"])
-    if settings.get("state_url"):
-        return _http(settings["state_url"], environ, backend | settings)
-    if backend.get("address"):
-        return _http(backend["address"], environ, backend)
-    if environ.get("DATABASE_URL"):
-        return Target(database_url=environ["DATABASE_URL"])
-    return _http(DEFAULT_URL, environ, backend)
+    settings: dict[str, Any] = {}
+    if not (state_url or database_url or environ.get("KL_STATE_URL")):
+        settings = {} if environ.get("KL_DATABASE_URL") else _toml(directory)
+    if database_url is None and state_url is None:
+        database_url = environ.get("KL_DATABASE_URL") or (
+            None if environ.get("KL_STATE_URL") else settings.get("database_url")
+        )
+    state_url = state_url or environ.get("KL_STATE_URL")
+    if state_url:
+        here = _http(state_url, environ, backend)
+    elif settings.get("state_url"):
+        here = _http(settings["state_url"], environ, backend | settings)
+    elif backend.get("address"):
+        here = _http(backend["address"], environ, backend)
+    else:
+        here = _http(DEFAULT_URL, environ, backend)
+        database_url = database_url or environ.get("DATABASE_URL")
+    return replace(here, database_url=database_url) if database_url else here
 
 
 class DatabaseSource:
@@ -81,7 +89,7 @@ class DatabaseSource:
         import psycopg
 
         from kilolock.db import Database
-        from kilolock.errors import AWAY, QueryError, query_refusal, refusal
+        from kilolock.errors import QueryError, query_refusal, refusal
 
         db = Database(self._url, max_size=1)
         try:
@@ -92,9 +100,23 @@ class DatabaseSource:
             problem = refusal(ex)
         finally:
             db.close()
-        away = problem.exit_status == AWAY
-        hint = "Check the database URL, or try again in a moment." if away else problem.hint
-        raise SourceError(problem.message, problem.exit_status, hint)
+        raise _problem(problem)
+
+    def act(self, action: str, request: Mapping[str, Any]) -> Any:
+        """Do one of ACTIONS."""
+        import psycopg
+
+        from kilolock.db import Database
+        from kilolock.errors import refusal
+
+        db = Database(self._url, max_size=1)
+        try:
+            return json.loads(db.call(ACTIONS[action], json.dumps(request), None) or "null")
+        except psycopg.Error as ex:
+            problem = refusal(ex)
+        finally:
+            db.close()
+        raise _problem(problem)
 
 
 class HttpSource:
@@ -115,6 +137,10 @@ class HttpSource:
             return from_wire(text)
         except (ValueError, TypeError, IndexError, StopIteration):
             raise SourceError(f"{self._target.base_url} does not answer as a kld does", 1) from None
+
+    def act(self, action: str, request: Mapping[str, Any]) -> Any:
+        """Do one of ACTIONS."""
+        return json.loads(self._post(f"/v1/{action}", json.dumps(request).encode(), 600) or "null")
 
     def _post(self, path: str, body: bytes, timeout_s: float) -> str:
         import http.client
@@ -167,11 +193,23 @@ class HttpSource:
         return urllib.request.build_opener(*handlers)
 
 
+def _problem(problem: Refusal) -> SourceError:
+    from kilolock.errors import AWAY
+
+    away = problem.exit_status == AWAY
+    hint = "Check the database URL, or try again in a moment." if away else problem.hint
+    return SourceError(problem.message, problem.exit_status, hint, problem.detail)
+
+
 def _refused(status: int, body: bytes, url: str) -> SourceError:
-    from kilolock.errors import exit_status
+    from kilolock.errors import LOCKED, exit_status
 
     try:
-        problem = json.loads(body)["error"]
+        holder = json.loads(body)
+        if status == 423 and "error" not in holder:
+            who = holder.get("Who") or "another client"
+            return SourceError(f"the state is locked by {who}", LOCKED, None, body.decode())
+        problem = holder["error"]
         return SourceError(str(problem["message"]), exit_status(status), problem.get("hint"))
     except (ValueError, KeyError, TypeError, AttributeError):
         return SourceError(f"{url} answered {status}; is that a kld?", exit_status(status))
@@ -197,6 +235,8 @@ def _http(url: str, environ: Mapping[str, str], settings: Mapping[str, Any]) -> 
     return Target(
         base_url=f"{parts.scheme}://{host}{before.rstrip('/')}",
         state=names[-1] if len(names) in (1, 3) else None,
+        workspace=names[0] if len(names) == 3 else None,
+        environment=names[1] if len(names) == 3 else None,
         user=unquote(user) if user else stored.get("username"),
         password=environ.get("KL_TOKEN")
         or (unquote(password) if password else stored.get("token") or stored.get("password")),

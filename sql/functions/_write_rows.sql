@@ -5,13 +5,14 @@
 -- type and id attribute, are one resource that moved.
 --
 -- p_text is the full text where p_document is a skeleton with references into it (_store_document); p_clean says that
--- something in it cannot be decoded.
+-- something in it cannot be decoded. p_at is when it was written.
 --
 -- Raises  KLB01  a resource or instance that Terraform would refuse
 --         KLX01  a reference that _store_document made stands in an odd place; write_state starts over without any
+drop function if exists kilolock._write_rows(bigint, bigint, bigint, numeric, text, json, text, boolean);
 create or replace function kilolock._write_rows(
   p_state_id bigint, p_version_id bigint, p_version bigint, p_serial numeric, p_salt text,
-  p_document json, p_text text, p_clean boolean,
+  p_document json, p_text text, p_clean boolean, p_at timestamptz,
   out created integer, out updated integer, out moved integer, out deleted integer, out resource_count integer
 )
   language plpgsql
@@ -199,7 +200,7 @@ begin
   ),
   rewritten as (
     update kilolock.resources r
-    set since_version = p_version, changed_at = clock_timestamp(), changed_serial = p_serial, block_id = w.block_id,
+    set since_version = p_version, changed_at = p_at, changed_serial = p_serial, block_id = w.block_id,
         dependency_set_id = w.dependency_set_id, last_change = case when w.moved_id is null then 'update' else 'move' end,
         schema_version = w.schema_version, module_path = w.module_path, address = w.address, name = w.name,
         index_key = w.index_key, status = w.status, provider = w.provider, sensitive_paths = w.sensitive_paths,
@@ -216,12 +217,12 @@ begin
   ),
   added as (
     insert into kilolock.resources (id, state_id, state_version_id, since_version, block_id, dependency_set_id, last_change,
-      created_serial, changed_serial, schema_version, mode, type, module_path, address, name, index_key, deposed_key,
+      created_serial, changed_serial, changed_at, schema_version, mode, type, module_path, address, name, index_key, deposed_key,
       status, provider, sensitive_paths, instance_hash, rest_digest, attributes)
     select coalesce(case when v_has_past then kilolock._past_resource_id(p_state_id, w.address, w.deposed_key) end,
              nextval('kilolock.resources_id_seq')),
            p_state_id, p_version_id, p_version, w.block_id, w.dependency_set_id, 'create',
-           p_serial, p_serial, w.schema_version, w.mode, w.type, w.module_path, w.address, w.name, w.index_key, w.deposed_key,
+           p_serial, p_serial, p_at, w.schema_version, w.mode, w.type, w.module_path, w.address, w.name, w.index_key, w.deposed_key,
            w.status, w.provider, w.sensitive_paths, w.instance_hash, w.rest_digest, w.attributes
     from row_to_write w
     where w.live_id is null
@@ -252,6 +253,6 @@ begin
 end;
 $$;
 
-comment on function kilolock._write_rows(bigint, bigint, bigint, numeric, text, json, text, boolean) is
+comment on function kilolock._write_rows(bigint, bigint, bigint, numeric, text, json, text, boolean, timestamptz) is
   'Make the rows of a state match a parsed document.';
-revoke all on function kilolock._write_rows(bigint, bigint, bigint, numeric, text, json, text, boolean) from public;
+revoke all on function kilolock._write_rows(bigint, bigint, bigint, numeric, text, json, text, boolean, timestamptz) from public;

@@ -25,7 +25,7 @@ begin
   end if;
   select s.salt into v_salt from kilolock.state_salts s where s.state_id = v_state.id;
   perform kilolock._write_rows(v_state.id, v_state.current_version_id, v_state.head_version + 1, v_state.serial,
-    v_salt, '{}', null, false);
+    v_salt, '{}', null, false, clock_timestamp());
   update kilolock.states s
   set current_version_id = null, resource_count = 0, updated_at = clock_timestamp()
   where s.id = v_state.id;

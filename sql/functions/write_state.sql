@@ -1,20 +1,11 @@
--- POST /v1/states/{name}, and every other way to write a whole document
+-- POST /v1/states/{name}, and every other way to write a document that a client holds
 --
--- Either all of it or nothing: the document, the rows that show it, the version and the event. The document is kept
--- byte for byte in chunks; work and storage follow what changed:
---   1. The text is cut where instances end. Runs of pieces make chunks whose borders depend on their content; only
---      chunks not yet stored are stored (_store_document).
---   2. Each instance is replaced by a reference, which leaves a short document. That one is parsed.
---   3. The rows are made to match it; only instances whose text no live row has are parsed (_write_rows).
+-- Checks the body's transfer and the caller's lock; _write_document stores it.
 --
--- What PostgreSQL cannot decode makes step 3 fail; it is then done again from a cleaned copy. A reference in an odd place
--- is resolved by going over the full text instead.
---
--- Raises  KLB01  not a state: broken JSON, another version, a wrong shape
+-- Raises  KLB01  the body is not UTF-8; and as _write_document
 --         KLB04  Content-MD5 does not fit the body
 --         KLC01, KLL01  somebody else's lock (_check_lock)
---         KLC03  without a lock: the serial is not higher than the head's
---         KLC04  without a lock: another lineage
+--         KLC03, KLC04  without a lock: serial or lineage (_write_document)
 -- Locks   the states row
 create or replace function kilolock.write_state(
   p_workspace text, p_environment text, p_name text, p_lock_id text, p_body bytea,
@@ -24,28 +15,12 @@ create or replace function kilolock.write_state(
   language plpgsql
   security definer
   set search_path = pg_catalog, pg_temp
-  set work_mem = '256MB'
-  set hash_mem_multiplier = 2
-  set enable_nestloop = off
-  set enable_mergejoin = off
-  set jit = off
 as $$
 declare
-  v_state    kilolock.states;
-  v_lock     kilolock.state_locks;
-  v_head     kilolock.version_documents;
-  v_salt     text;
-  v_md5      text := md5(p_body);
-  v_text     text;
-  v_document record;
-  v_header   record;
-  v_rows     record;
-  v_version  bigint;
-  v_actor    text;
-  v_parsed   text;
-  v_clean    boolean := false;
-  v_forced   boolean;
-  v_digest   bytea;
+  v_state kilolock.states;
+  v_lock  kilolock.state_locks;
+  v_md5   text := md5(p_body);
+  v_text  text;
 begin
   if p_content_md5 is not null and btrim(p_content_md5) <> encode(decode(v_md5, 'hex'), 'base64') then
     raise exception 'the body does not fit its Content-MD5: it was cut or changed on the way'
@@ -60,90 +35,8 @@ begin
 
   v_state := kilolock._lock_state_row(p_workspace, p_environment, p_name, p_create => true);
   v_lock := kilolock._check_lock(v_state, p_lock_id);
-  v_actor := coalesce(p_actor, nullif(v_lock.who, ''), 'anonymous');
-  v_version := v_state.head_version + 1;
-  select s.salt into v_salt from kilolock.state_salts s where s.state_id = v_state.id;
-  select d.* into v_head from kilolock.version_documents d
-  where d.state_id = v_state.id and d.id = v_state.current_version_id;
-
-  select d.chunk_ids, d.skeleton into v_document
-  from kilolock._store_document(v_state.id, v_salt, v_text) d;
-  if v_document.chunk_ids = v_head.chunk_ids then
-    return json_build_object('state', p_name, 'version', v_state.head_version, 'serial', v_state.serial,
-      'created', 0, 'updated', 0, 'deleted', 0, 'moved', 0, 'changed', false);
-  end if;
-
-  v_state.current_version_id := coalesce(v_state.current_version_id,
-    nextval(pg_get_serial_sequence('kilolock.version_documents', 'id')));
-  v_parsed := coalesce(v_document.skeleton, v_text);
-  -- Terraform's own first lines, up to the serial, say nothing about rows.
-  v_digest := sha256(convert_to(v_salt || substr(v_document.skeleton, length(substring(v_document.skeleton from
-    '^\{\n  "version": 4,\n  "terraform_version": "[^"\\]*",\n  "serial": [0-9]+,')) + 1), 'UTF8'));
-  loop
-    begin
-      select h.* into v_header from kilolock._read_header(v_parsed) h;
-
-      v_forced := v_head.version is not null
-        and (v_header.serial <= v_head.serial or v_header.lineage <> v_head.lineage);
-      if v_forced and v_lock.lock_id is null then
-        if v_header.lineage <> v_head.lineage and v_header.lineage <> '' and v_head.lineage <> '' then
-          raise exception 'state "%" has lineage "%", the body has "%"', p_name, v_head.lineage, v_header.lineage
-            using errcode = 'KLC04', hint = 'It is another state. Use another name, or terraform state push -force.';
-        elsif v_header.serial <= v_head.serial then
-          raise exception 'state "%" has serial %, the body has %', p_name, v_head.serial, v_header.serial
-            using errcode = 'KLC03', hint = 'Somebody wrote in between. Plan again, or terraform state push -force.';
-        end if;
-      end if;
-
-      if v_digest = v_head.rows_digest then
-        select 0 as created, 0 as updated, 0 as moved, 0 as deleted, v_head.resource_count as resource_count into v_rows;
-        exit;
-      end if;
-      select r.* into v_rows
-      from kilolock._write_rows(v_state.id, v_state.current_version_id, v_version, v_header.serial,
-        v_salt, v_parsed::json, case when v_document.skeleton is not null then v_text end, v_clean) r;
-      exit;
-    exception
-      when sqlstate 'KLX01' then
-        -- An object that is no instance looked like one.
-        v_parsed := case when v_clean then kilolock._clean_json(v_text) else v_text end;
-        v_document.skeleton := null;
-      when untranslatable_character or invalid_text_representation or numeric_value_out_of_range
-          or invalid_parameter_value or statement_too_complex or program_limit_exceeded then
-        if v_clean then
-          raise exception 'state "%": the body is not a Terraform state: %', p_name, sqlerrm
-            using errcode = 'KLB01', hint = 'Nothing was stored. Send the state file as Terraform wrote it.';
-        end if;
-        v_clean := true;
-        v_parsed := kilolock._clean_json(v_parsed);
-        if v_parsed is null then
-          raise exception 'state "%": the body is empty', p_name
-            using errcode = 'KLB01', hint = 'Nothing was stored. Send the state file as Terraform wrote it.';
-        end if;
-    end;
-  end loop;
-
-  update kilolock.version_documents d
-  set id = nextval(pg_get_serial_sequence('kilolock.version_documents', 'id'))
-  where d.state_id = v_state.id and d.version = v_head.version;
-  insert into kilolock.version_documents (id, state_id, version, serial, lineage, terraform_version, raw_size, raw_md5,
-    resource_count, created_count, updated_count, deleted_count, encrypted, source, actor, chunk_ids, rows_digest)
-  values (v_state.current_version_id, v_state.id, v_version, v_header.serial, v_header.lineage,
-    v_header.terraform_version, octet_length(p_body), v_md5, v_rows.resource_count, v_rows.created,
-    v_rows.updated + v_rows.moved, v_rows.deleted, v_header.encrypted, p_source, v_actor, v_document.chunk_ids, v_digest);
-  update kilolock.states s
-  set current_version_id = v_state.current_version_id, head_version = v_version, serial = v_header.serial,
-      lineage = v_header.lineage, terraform_version = v_header.terraform_version,
-      resource_count = v_rows.resource_count, updated_at = clock_timestamp()
-  where s.id = v_state.id;
-  insert into kilolock.events (state_id, kind, actor, payload)
-  values (v_state.id, 'state_write', v_actor, jsonb_strip_nulls(jsonb_build_object(
-    'version', v_version, 'serial', v_header.serial, 'source', p_source, 'created', v_rows.created,
-    'updated', v_rows.updated, 'moved', v_rows.moved, 'deleted', v_rows.deleted, 'lock_id', v_lock.lock_id,
-    'forced_over_serial', case when v_forced then v_head.serial end,
-    'forced_over_lineage', case when v_header.lineage <> v_head.lineage then v_head.lineage end)));
-  return json_build_object('state', p_name, 'version', v_version, 'serial', v_header.serial, 'created', v_rows.created,
-    'updated', v_rows.updated, 'deleted', v_rows.deleted, 'moved', v_rows.moved, 'changed', true);
+  return kilolock._write_document(v_state, v_text, octet_length(p_body), v_md5, p_source,
+    coalesce(p_actor, nullif(v_lock.who, ''), 'anonymous'), p_lock_id => v_lock.lock_id);
 end;
 $$;
 

@@ -109,7 +109,8 @@ create table kilolock.events (
   created_at timestamptz not null default clock_timestamp(),
   constraint events_pkey primary key (id),
   constraint events_kind_known check (kind in (
-    'state_write', 'state_delete', 'lock_acquire', 'lock_release', 'lock_force_release')),
+    'state_write', 'state_delete', 'lock_acquire', 'lock_release', 'lock_force_release', 'tag_set', 'tag_unset',
+    'version_prune', 'version_purge', 'archive_import', 'run_begin', 'run_finish', 'run_abort', 'quota_set')),
   constraint events_state_id_fkey foreign key (state_id) references kilolock.states (id) on delete cascade
 );
 comment on table kilolock.events is 'What happened to a state, by whom; written in the transaction of the thing itself.';

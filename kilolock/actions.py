@@ -1,0 +1,10 @@
+"""The actions: POST /v1/<path> with a JSON object, each one SQL function.
+
+An action's function takes the request as jsonb and the user that signed in, and answers JSON. kl
+calls the same functions, through a kld or directly.
+"""
+
+from __future__ import annotations
+
+ACTIONS: dict[str, str] = {}
+"""Path below /v1/ to the function that does it."""

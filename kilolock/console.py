@@ -1,0 +1,176 @@
+"""What the commands of kl share: errors, options, and asking the database or a kld."""
+
+from __future__ import annotations
+
+import gc
+import os
+import sys
+from collections.abc import Callable, Mapping, Sequence
+from functools import wraps
+from importlib import import_module
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, NoReturn
+
+import click
+
+from kilolock import errors
+from kilolock.discovery import SourceError, Target, discover
+from kilolock.output import FORMATS, render
+
+if TYPE_CHECKING:
+    from kilolock.output import Answer
+
+ALL_ROWS = 1_000_000
+
+
+class Group(click.Group):
+    """Commands whose errors are one line and an exit status; some are loaded only when used."""
+
+    def __init__(self, *args: Any, lazy: Mapping[str, str] | None = None, **extra: Any) -> None:
+        super().__init__(*args, **extra)
+        self._lazy = lazy or {}
+
+    def list_commands(self, ctx: click.Context) -> list[str]:
+        """Every command, loaded or not."""
+        return sorted({*super().list_commands(ctx), *self._lazy})
+
+    def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:
+        """A command; its module is imported now if it was not yet."""
+        if cmd_name in self._lazy:
+            self.add_command(
+                getattr(import_module(self._lazy[cmd_name]), cmd_name.replace("-", "_"))
+            )
+        return super().get_command(ctx, cmd_name)
+
+    def main(self, *args: Any, **extra: Any) -> NoReturn:
+        """Run a command and leave with its exit status."""
+        extra["standalone_mode"] = False
+        # A tenth of the start would go into looking for garbage that is not there.
+        gc.disable()
+        try:
+            result = super().main(*args, **extra)
+            sys.stdout.flush()
+        except SourceError as ex:
+            _leave(str(ex), ex.exit_status, ex.hint)
+        except click.exceptions.Exit as ex:
+            sys.exit(ex.exit_code)
+        except click.exceptions.NoArgsIsHelpError as ex:
+            click.echo(ex.format_message())
+            sys.exit(errors.DONE)
+        except click.ClickException as ex:
+            context = getattr(ex, "ctx", None)
+            hint = f"Try '{context.command_path} --help'." if context else None
+            _leave(ex.format_message(), errors.BAD_INPUT, hint)
+        except (click.Abort, KeyboardInterrupt):
+            sys.exit(130)
+        except BrokenPipeError:
+            # Whoever read the output has seen enough; the interpreter must not try to flush again.
+            os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+            sys.exit(errors.DONE)
+        except OSError as ex:
+            _leave(str(ex), errors.FAULT)
+        except Exception as ex:
+            if os.environ.get("KL_LOG_LEVEL", "").lower() == "debug":
+                raise
+            _leave(f"{type(ex).__name__}: {ex}", errors.FAULT, "KL_LOG_LEVEL=debug shows where.")
+        sys.exit(result if isinstance(result, int) else errors.DONE)
+
+
+def connection_options(command: Callable[..., Any]) -> Callable[..., Any]:
+    """The options that say where to ask; the command gets them as ``target``."""
+
+    @click.option("--database-url", metavar="URL", help="Ask this PostgreSQL directly.")
+    @click.option("--state-url", metavar="URL", help="Ask this kld, or the kld of this state.")
+    @wraps(command)
+    def wrapper(*args: Any, database_url: str | None, state_url: str | None, **extra: Any) -> Any:
+        target = discover(os.environ, Path.cwd(), database_url=database_url, state_url=state_url)
+        return command(*args, target=target, **extra)
+
+    return wrapper
+
+
+def format_option(command: Callable[..., Any]) -> Callable[..., Any]:
+    """The option that says how rows are shown."""
+    return click.option(
+        "--format",
+        "fmt",
+        type=click.Choice(FORMATS),
+        default="table",
+        show_default=True,
+        help="How to show the rows.",
+    )(command)
+
+
+def state_of(target: Target, state: str | None) -> str:
+    """The state that a command means: the one it names, else this directory's."""
+    if state or target.state:
+        return state or str(target.state)
+    raise click.UsageError("name the state, or run this where terraform init recorded a backend.")
+
+
+def ask(
+    target: Target,
+    sql: str,
+    args: Sequence[str | None] = (),
+    timeout: float = 60,
+    limit: int = ALL_ROWS,
+) -> Answer:
+    """The rows of a SELECT of ours; args are its ($1)[1] and so on."""
+    answer: Answer = target.source().query(sql, args, timeout, limit)
+    return answer
+
+
+def act(target: Target, action: str, state: str | None, **request: Any) -> Any:
+    """Do one of ACTIONS, on a state in the environment that the target belongs to."""
+    address = {"workspace": target.workspace, "environment": target.environment, "state": state}
+    return target.source().act(action, {"who": who(), **address, **request})
+
+
+def who() -> str:
+    """Who runs this, as Terraform writes it into a LockInfo."""
+    import getpass
+    import socket
+
+    try:
+        user = getpass.getuser()
+    except (OSError, KeyError):
+        user = "unknown"
+    return f"{user}@{socket.gethostname()}"
+
+
+def confirm(question: str, yes: bool) -> None:
+    """Go on only if --yes or a person says so; nobody to ask means no."""
+    if yes:
+        return
+    if not sys.stdin.isatty():
+        raise click.UsageError("nobody is there to confirm this; pass --yes.")
+    click.confirm(question, abort=True, err=True)
+
+
+def show(answer: Answer, fmt: str) -> None:
+    """Write rows to standard output."""
+    sys.stdout.buffer.write(render(answer, fmt).encode("utf-8", "backslashreplace"))
+
+
+def moment(text: str | None) -> str | None:
+    """A time of the database for people, with how long ago that is."""
+    if text is None:
+        return None
+    from datetime import UTC, datetime
+
+    try:
+        when = datetime.fromisoformat(text).astimezone()
+    except ValueError:
+        return text
+    seconds = int((datetime.now(UTC) - when).total_seconds())
+    for length, unit in ((86400, "day"), (3600, "hour"), (60, "minute")):
+        if seconds >= length:
+            count = seconds // length
+            return f"{when:%Y-%m-%d %H:%M:%S %Z} ({count} {unit}{'s' if count > 1 else ''} ago)"
+    return f"{when:%Y-%m-%d %H:%M:%S %Z} (just now)"
+
+
+def _leave(message: str, exit_status: int, hint: str | None = None) -> NoReturn:
+    line = " ".join(message.split())
+    click.echo(f"Error: {line}" + (f" ({hint})" if hint else ""), err=True)
+    sys.exit(exit_status)

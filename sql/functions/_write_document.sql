@@ -1,0 +1,141 @@
+-- Store a document as the next version of a state, and make the rows match it: what every writer of a whole document calls
+--
+-- Called with the states row locked and the caller's right to write checked. Either all of it or nothing: the document,
+-- the rows that show it, the version and the event. The document is kept byte for byte in chunks; work and storage follow
+-- what changed:
+--   1. The text is cut where instances end. Runs of pieces make chunks whose borders depend on their content; only
+--      chunks not yet stored are stored (_store_document).
+--   2. Each instance is replaced by a reference, which leaves a short document. That one is parsed.
+--   3. The rows are made to match it; only instances whose text no live row has are parsed (_write_rows).
+--
+-- What PostgreSQL cannot decode makes step 3 fail; it is then done again from a cleaned copy. A reference in an odd place
+-- is resolved by going over the full text instead.
+--
+-- p_size, p_md5  of the bytes of p_text
+-- p_lock_id      the Terraform lock that the writer holds: any serial and lineage are taken then, as with p_force
+-- p_version      the number to give it, where an archive brings one; it is higher than the head's
+-- p_at           when it was written, where that was earlier
+-- p_payload      more for the event
+--
+-- Answers {"state", "version", "serial", "created", "updated", "deleted", "moved", "changed"}; the same document again
+-- changes nothing.
+--
+-- Raises  KLB01  not a state: broken JSON, another version, a wrong shape
+--         KLC03  without a lock: the serial is not higher than the head's
+--         KLC04  without a lock: another lineage
+create or replace function kilolock._write_document(
+  p_state kilolock.states, p_text text, p_size bigint, p_md5 text, p_source text, p_actor text,
+  p_lock_id text default null, p_force boolean default false, p_version bigint default null,
+  p_at timestamptz default null, p_payload jsonb default '{}'
+)
+  returns json
+  language plpgsql
+  set search_path = pg_catalog, pg_temp
+  set work_mem = '256MB'
+  set hash_mem_multiplier = 2
+  set enable_nestloop = off
+  set enable_mergejoin = off
+  set jit = off
+as $$
+declare
+  v_state    kilolock.states := p_state;
+  v_head     kilolock.version_documents;
+  v_version  constant bigint := coalesce(p_version, p_state.head_version + 1);
+  v_at       constant timestamptz := coalesce(p_at, clock_timestamp());
+  v_salt     text;
+  v_document record;
+  v_header   record;
+  v_rows     record;
+  v_parsed   text;
+  v_clean    boolean := false;
+  v_forced   boolean;
+  v_digest   bytea;
+begin
+  select s.salt into v_salt from kilolock.state_salts s where s.state_id = v_state.id;
+  select d.* into v_head from kilolock.version_documents d
+  where d.state_id = v_state.id and d.id = v_state.current_version_id;
+
+  select d.chunk_ids, d.skeleton into v_document
+  from kilolock._store_document(v_state.id, v_salt, p_text) d;
+  if v_document.chunk_ids = v_head.chunk_ids then
+    return json_build_object('state', v_state.name, 'version', v_state.head_version, 'serial', v_state.serial,
+      'created', 0, 'updated', 0, 'deleted', 0, 'moved', 0, 'changed', false);
+  end if;
+
+  v_state.current_version_id := coalesce(v_state.current_version_id,
+    nextval(pg_get_serial_sequence('kilolock.version_documents', 'id')));
+  v_parsed := coalesce(v_document.skeleton, p_text);
+  -- Terraform's own first lines, up to the serial, say nothing about rows.
+  v_digest := sha256(convert_to(v_salt || substr(v_document.skeleton, length(substring(v_document.skeleton from
+    '^\{\n  "version": 4,\n  "terraform_version": "[^"\\]*",\n  "serial": [0-9]+,')) + 1), 'UTF8'));
+  loop
+    begin
+      select h.* into v_header from kilolock._read_header(v_parsed) h;
+
+      v_forced := v_head.version is not null
+        and (v_header.serial <= v_head.serial or v_header.lineage <> v_head.lineage);
+      if v_forced and p_lock_id is null and not p_force then
+        if v_header.lineage <> v_head.lineage and v_header.lineage <> '' and v_head.lineage <> '' then
+          raise exception 'state "%" has lineage "%", the body has "%"', v_state.name, v_head.lineage, v_header.lineage
+            using errcode = 'KLC04', hint = 'It is another state. Use another name, or terraform state push -force.';
+        elsif v_header.serial <= v_head.serial then
+          raise exception 'state "%" has serial %, the body has %', v_state.name, v_head.serial, v_header.serial
+            using errcode = 'KLC03', hint = 'Somebody wrote in between. Plan again, or terraform state push -force.';
+        end if;
+      end if;
+
+      if v_digest = v_head.rows_digest then
+        select 0 as created, 0 as updated, 0 as moved, 0 as deleted, v_head.resource_count as resource_count into v_rows;
+        exit;
+      end if;
+      select r.* into v_rows
+      from kilolock._write_rows(v_state.id, v_state.current_version_id, v_version, v_header.serial,
+        v_salt, v_parsed::json, case when v_document.skeleton is not null then p_text end, v_clean, v_at) r;
+      exit;
+    exception
+      when sqlstate 'KLX01' then
+        -- An object that is no instance looked like one.
+        v_parsed := case when v_clean then kilolock._clean_json(p_text) else p_text end;
+        v_document.skeleton := null;
+      when untranslatable_character or invalid_text_representation or numeric_value_out_of_range
+          or invalid_parameter_value or statement_too_complex or program_limit_exceeded then
+        if v_clean then
+          raise exception 'state "%": the body is not a Terraform state: %', v_state.name, sqlerrm
+            using errcode = 'KLB01', hint = 'Nothing was stored. Send the state file as Terraform wrote it.';
+        end if;
+        v_clean := true;
+        v_parsed := kilolock._clean_json(v_parsed);
+        if v_parsed is null then
+          raise exception 'state "%": the body is empty', v_state.name
+            using errcode = 'KLB01', hint = 'Nothing was stored. Send the state file as Terraform wrote it.';
+        end if;
+    end;
+  end loop;
+
+  update kilolock.version_documents d
+  set id = nextval(pg_get_serial_sequence('kilolock.version_documents', 'id'))
+  where d.state_id = v_state.id and d.version = v_head.version;
+  insert into kilolock.version_documents (id, state_id, version, serial, lineage, terraform_version, raw_size, raw_md5,
+    resource_count, created_count, updated_count, deleted_count, encrypted, source, actor, created_at, chunk_ids, rows_digest)
+  values (v_state.current_version_id, v_state.id, v_version, v_header.serial, v_header.lineage,
+    v_header.terraform_version, p_size, p_md5, v_rows.resource_count, v_rows.created,
+    v_rows.updated + v_rows.moved, v_rows.deleted, v_header.encrypted, p_source, p_actor, v_at, v_document.chunk_ids, v_digest);
+  update kilolock.states s
+  set current_version_id = v_state.current_version_id, head_version = v_version, serial = v_header.serial,
+      lineage = v_header.lineage, terraform_version = v_header.terraform_version,
+      resource_count = v_rows.resource_count, updated_at = v_at
+  where s.id = v_state.id;
+  insert into kilolock.events (state_id, kind, actor, created_at, payload)
+  values (v_state.id, 'state_write', p_actor, v_at, p_payload || jsonb_strip_nulls(jsonb_build_object(
+    'version', v_version, 'serial', v_header.serial, 'source', p_source, 'created', v_rows.created,
+    'updated', v_rows.updated, 'moved', v_rows.moved, 'deleted', v_rows.deleted, 'lock_id', p_lock_id,
+    'forced_over_serial', case when v_forced then v_head.serial end,
+    'forced_over_lineage', case when v_header.lineage <> v_head.lineage then v_head.lineage end)));
+  return json_build_object('state', v_state.name, 'version', v_version, 'serial', v_header.serial, 'created', v_rows.created,
+    'updated', v_rows.updated, 'deleted', v_rows.deleted, 'moved', v_rows.moved, 'changed', true);
+end;
+$$;
+
+comment on function kilolock._write_document(kilolock.states, text, bigint, text, text, text, text, boolean, bigint, timestamptz, jsonb) is
+  'Store a document as the next version of a state and make the rows match it.';
+revoke all on function kilolock._write_document(kilolock.states, text, bigint, text, text, text, text, boolean, bigint, timestamptz, jsonb) from public;
