@@ -503,6 +503,7 @@ def _describe(
     resp.set_header("Content-MD5", base64.b64encode(bytes.fromhex(md5)).decode())
     resp.set_header("ETag", f'"{md5}"')
     resp.set_header("Cache-Control", "no-store")
+    resp.set_header("Kilolock-Version", str(version))
 
 
 def _body(req: falcon.Request, limit: int, advice: str | None = None) -> bytes:

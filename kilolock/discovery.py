@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import os
 from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -12,7 +13,7 @@ from typing import TYPE_CHECKING, Any
 from kilolock.actions import ACTIONS
 
 if TYPE_CHECKING:
-    from kilolock.errors import Refusal
+    from kilolock.db import Database
     from kilolock.output import Answer
 
 DEFAULT_URL = "http://127.0.0.1:8080"
@@ -46,7 +47,7 @@ class Target:
 
     def source(self) -> Any:
         """Something with ``query`` and ``act``: PostgreSQL itself, or a kld."""
-        return DatabaseSource(self.database_url) if self.database_url else HttpSource(self)
+        return DatabaseSource(self) if self.database_url else HttpSource(self)
 
 
 def discover(
@@ -81,42 +82,46 @@ def discover(
 class DatabaseSource:
     """PostgreSQL, directly."""
 
-    def __init__(self, url: str) -> None:
-        self._url = url
+    def __init__(self, target: Target) -> None:
+        self._target = target
 
     def query(self, sql: str, args: Sequence[str | None], timeout_s: float, limit: int) -> Answer:
         """Run SQL as the reader role."""
+        with self._database() as db:
+            return db.query(sql, args, timeout_s=timeout_s, limit=limit)
+
+    def read(self, state: str, version: str | None = None) -> tuple[int, bytes]:
+        """The number and the bytes of a version, by default of the head."""
+        address = (self._target.workspace, self._target.environment, state)
+        with self._database() as db:
+            meta, document = db.document("read_state", *address, version)
+            return meta.version, b"".join(document)
+
+    def act(self, action: str, request: Mapping[str, Any]) -> Any:
+        """Do one of ACTIONS."""
+        with self._database() as db:
+            return json.loads(db.call(ACTIONS[action], json.dumps(request), None) or "null")
+
+    @contextmanager
+    def _database(self) -> Iterator[Database]:
         import psycopg
 
         from kilolock.db import Database
-        from kilolock.errors import QueryError, query_refusal, refusal
+        from kilolock.errors import AWAY, QueryError, query_refusal, refusal
 
-        db = Database(self._url, max_size=1)
+        db = Database(str(self._target.database_url), max_size=1)
         try:
-            return db.query(sql, args, timeout_s=timeout_s, limit=limit)
+            yield db
+            return
         except QueryError as ex:
             problem = query_refusal(ex.__cause__)  # type: ignore[arg-type]
         except psycopg.Error as ex:
             problem = refusal(ex)
         finally:
             db.close()
-        raise _problem(problem)
-
-    def act(self, action: str, request: Mapping[str, Any]) -> Any:
-        """Do one of ACTIONS."""
-        import psycopg
-
-        from kilolock.db import Database
-        from kilolock.errors import refusal
-
-        db = Database(self._url, max_size=1)
-        try:
-            return json.loads(db.call(ACTIONS[action], json.dumps(request), None) or "null")
-        except psycopg.Error as ex:
-            problem = refusal(ex)
-        finally:
-            db.close()
-        raise _problem(problem)
+        away = problem.exit_status == AWAY
+        hint = "Check the database URL, or try again in a moment." if away else problem.hint
+        raise SourceError(problem.message, problem.exit_status, hint, problem.detail)
 
 
 class HttpSource:
@@ -142,7 +147,24 @@ class HttpSource:
         """Do one of ACTIONS."""
         return json.loads(self._post(f"/v1/{action}", json.dumps(request).encode(), 600) or "null")
 
+    def read(self, state: str, version: str | None = None) -> tuple[int, bytes]:
+        """The number and the bytes of a version, by default of the head."""
+        from urllib.parse import quote
+
+        parts = [p for p in (self._target.workspace, self._target.environment) if p]
+        path = "/".join(quote(p, safe="") for p in (*parts, state))
+        path = (
+            f"/v1/states/{path}"
+            if version is None
+            else f"/v1/state-versions/{path}?version={quote(version, safe='')}"
+        )
+        headers, body = self._send(path, None, 600)
+        return int(headers["Kilolock-Version"]), body
+
     def _post(self, path: str, body: bytes, timeout_s: float) -> str:
+        return self._send(path, body, timeout_s)[1].decode()
+
+    def _send(self, path: str, body: bytes | None, timeout_s: float) -> tuple[Any, bytes]:
         import http.client
         import urllib.error
         import urllib.request
@@ -153,7 +175,7 @@ class HttpSource:
         )
         try:
             with self._opener(url).open(request, timeout=timeout_s) as response:
-                return str(response.read().decode())
+                return response.headers, response.read()
         except urllib.error.HTTPError as ex:
             raise _refused(ex.code, ex.read(100_000), url) from None
         except urllib.error.URLError as ex:
@@ -191,14 +213,6 @@ class HttpSource:
 
             handlers.append(urllib.request.HTTPSHandler(context=ssl._create_unverified_context()))
         return urllib.request.build_opener(*handlers)
-
-
-def _problem(problem: Refusal) -> SourceError:
-    from kilolock.errors import AWAY
-
-    away = problem.exit_status == AWAY
-    hint = "Check the database URL, or try again in a moment." if away else problem.hint
-    return SourceError(problem.message, problem.exit_status, hint, problem.detail)
 
 
 def _refused(status: int, body: bytes, url: str) -> SourceError:
