@@ -143,19 +143,20 @@ class StateUnlock:
 
 
 class StateVersion:
-    """``/v1/state-versions/…?version=N``, a state as it was."""
+    """``/v1/state-versions/…?version=REF``, a state as it was."""
 
     def __init__(self, db: Database) -> None:
         self._db = db
 
     def on_get(self, req: falcon.Request, resp: falcon.Response, state: Address) -> None:
         """Send an older version."""
-        version = _query_value(req, "version") or ""
-        if not re.fullmatch("[0-9]{1,18}", version):
+        ref = _query_value(req, "version")
+        if not ref:
             raise falcon.HTTPBadRequest(
-                title="version is missing", description="Ask with ?version=N."
+                title="version is missing",
+                description="Ask with ?version=REF: N, @N, serial:N, a tag, a time or current.",
             )
-        _send_document(req, resp, self._db, state, int(version))
+        _send_document(req, resp, self._db, state, ref)
 
 
 class Query:
@@ -481,9 +482,9 @@ def _send_document(
     resp: falcon.Response,
     db: Database,
     state: Address,
-    version: int | None = None,
+    ref: str | None = None,
 ) -> None:
-    meta, document = db.document("read_state", *state, version)
+    meta, document = db.document("read_state", *state, ref)
     _describe(req, resp, meta.version, meta.size, meta.md5)
     if resp.get_header("ETag") in [
         tag.strip() for tag in (req.get_header("If-None-Match") or "").split(",")

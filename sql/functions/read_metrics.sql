@@ -20,7 +20,7 @@ as $$
            (select coalesce(round(extract(epoch from clock_timestamp() - min(l.acquired_at)), 3), 0) from kilolock.state_locks l)
     union all
     select 'kilolock_state_versions', 'Versions stored.', 'gauge',
-           (select count(*) from kilolock.version_documents d)
+           (select count(*) from kilolock.version_documents d where d.pruned_at is null)
     union all
     select 'kilolock_database_bytes', 'Size of the database in bytes.', 'gauge', pg_database_size(current_database())
   ) m

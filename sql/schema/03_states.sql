@@ -69,6 +69,7 @@ create table kilolock.version_documents (
   created_at timestamptz not null default clock_timestamp(),
   chunk_ids bigint[] not null,
   rows_digest bytea,
+  pruned_at timestamptz,
   constraint version_documents_pkey primary key (state_id, version),
   constraint version_documents_id_key unique (id),
   constraint version_documents_source_known
@@ -80,6 +81,23 @@ comment on table kilolock.version_documents is
 
 comment on column kilolock.version_documents.rows_digest is
   'Salted SHA-256 of all but the first lines of the short form: the same again means that no row changes.';
+comment on column kilolock.version_documents.pruned_at is
+  'When its document was removed; the row stays to say who wrote the version.';
+
+create table kilolock.tags (
+  state_id bigint not null,
+  name text not null,
+  version bigint not null,
+  actor text not null,
+  created_at timestamptz not null default clock_timestamp(),
+  constraint tags_pkey primary key (state_id, name),
+  constraint tags_name_size check (octet_length(name) between 1 and 255),
+  constraint tags_state_id_version_fkey foreign key (state_id, version)
+    references kilolock.version_documents (state_id, version) on delete cascade
+);
+comment on table kilolock.tags is 'Names for versions; a tagged version is never pruned.';
+comment on column kilolock.tags.actor is 'Who set it, at created_at.';
+create index tags_state_id_version_idx on kilolock.tags (state_id, version);
 
 create table kilolock.state_locks (
   state_id bigint not null,

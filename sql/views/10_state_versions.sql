@@ -1,4 +1,4 @@
--- Every version of every state, with its document.
+-- Every version of every state, with its document; not those that were pruned.
 --
 -- raw_state is joined from its chunks only where a query asks for it. It holds what Terraform wrote, secrets too, so
 -- only kilolock_state_reader may select it; kilolock_reader has every other column.
@@ -9,7 +9,8 @@ select d.id, d.state_id, d.version, d.serial, d.lineage, d.terraform_version,
         join kilolock.document_chunks c on c.id = i.id)::json as raw_state,
        d.raw_size, d.raw_md5, d.resource_count, d.source, d.actor, d.created_at,
        d.created_count, d.updated_count, d.deleted_count, d.encrypted
-from kilolock.version_documents d;
+from kilolock.version_documents d
+where d.pruned_at is null;
 
 comment on view kilolock.state_versions is
   'Every version of every state; the head is the one whose id is states.current_version_id, (state_id, version) is the durable name.';

@@ -3,7 +3,7 @@ create view kilolock.state_overview as
 select e.public_id as environment, s.name, s.head_version as version, s.serial, s.lineage, s.terraform_version,
        s.resource_count as resources, d.raw_size as size, s.updated_at, l.who as locked_by, l.acquired_at as locked_since,
        l.lock_id, l.operation as lock_operation,
-       (select count(*) from kilolock.version_documents v where v.state_id = s.id) as versions
+       (select count(*) from kilolock.version_documents v where v.state_id = s.id and v.pruned_at is null) as versions
 from kilolock.states s
 join kilolock.environments e on e.id = s.environment_id
 left join kilolock.version_documents d on d.state_id = s.id and d.id = s.current_version_id

@@ -105,7 +105,13 @@ def test_older_versions_stay_readable(kld: Any) -> None:
     assert kld.request("GET", "/v1/state-versions/s?version=1")[2] == first
     assert kld.request("GET", "/v1/state-versions/s?version=2")[2] == second
     assert kld.request("GET", "/v1/state-versions/s?version=3")[0] == 404
-    assert kld.request("GET", "/v1/state-versions/s?version=x")[0] == 400
+    assert kld.request("GET", "/v1/state-versions/s?version=x")[0] == 404
+    assert kld.request("GET", "/v1/state-versions/s?version=")[0] == 400
+    assert kld.request("GET", "/v1/state-versions/s")[0] == 400
+    assert kld.request("GET", "/v1/state-versions/s?version=%401")[2] == first
+    assert kld.request("GET", "/v1/state-versions/s?version=serial:2")[2] == second
+    assert kld.request("GET", "/v1/state-versions/s?version=2100-01-01T00:00%2B01:00")[2] == second
+    assert kld.request("GET", "/v1/state-versions/s?version=current")[2] == second
 
 
 def test_delete_and_put(kld: Any) -> None:

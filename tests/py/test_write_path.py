@@ -223,7 +223,8 @@ def write(conn: psycopg.Connection[Any], name: str, body: bytes) -> dict[str, An
 
 def get(conn: psycopg.Connection[Any], name: str, version: int | None) -> bytes:
     cursor = conn.cursor(binary=True)
-    cursor.execute("select chunk from kilolock.read_state(null, null, %s, %s)", (name, version))
+    ref = None if version is None else str(version)
+    cursor.execute("select chunk from kilolock.read_state(null, null, %s, %s)", (name, ref))
     return b"".join(bytes(r[0]) for r in cursor)
 
 

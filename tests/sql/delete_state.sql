@@ -7,7 +7,7 @@ select tap.throws_ok($$ select kilolock.delete_state(null, null, 'prod', null, n
 select tap.throws_ok($$ select kilolock.delete_state(null, null, 'prod', 'y', null) $$, 'KLC01', null, 'nor with another');
 select kilolock.delete_state(null, null, 'prod', 'x', null);
 select tap.is_empty($$ select 1 from kilolock.resources $$, 'the live rows go');
-select tap.isnt_empty($$ select 1 from kilolock.read_state(null, null, 'prod', 1) $$, 'the versions stay');
+select tap.isnt_empty($$ select 1 from kilolock.read_state(null, null, 'prod', '1') $$, 'the versions stay');
 select tap.throws_ok($$ select kilolock.delete_state(null, null, 'prod', 'x', null) $$, 'KLN01', null, 'a deleted state is not there');
 select tap.throws_ok($$ select kilolock.delete_state(null, null, 'never', null, null) $$, 'KLN01', null, 'nor is one that never was');
 select tap.is((tap.post('prod', tap.state(1, '[' || tap.block('a') || ']'), 'x') ->> 'version'), '2', 'the next write is the next version');
