@@ -15,7 +15,6 @@ The server listens on 127.0.0.1 over TCP: a Unix socket is slower for large stat
 from __future__ import annotations
 
 import contextlib
-import ctypes
 import fcntl
 import importlib.util
 import logging
@@ -30,11 +29,12 @@ import subprocess
 import sys
 import threading
 import time
-from collections.abc import Callable
 from pathlib import Path
 from types import TracebackType
 from typing import Any
 from urllib.parse import quote
+
+from kilolock.children import die_with_parent
 
 log = logging.getLogger("kilolock.embedded")
 
@@ -43,8 +43,6 @@ DATABASE = "kl"
 START_TIMEOUT_S = 120.0
 STOP_TIMEOUT_S = 60.0
 LOG_LIMIT = 10 * 1024 * 1024
-
-_PR_SET_PDEATHSIG = 1
 
 # What a start that follows a crash meets for a moment: the children of the dead server still hold
 # its shared memory, or the dead server's lock file names a process that is about to end.
@@ -95,21 +93,6 @@ def _unprivileged_user() -> pwd.struct_passwd | None:
         if entry.pw_uid != 0:
             return entry
     raise EmbeddedError("PostgreSQL refuses to run as root and there is no user postgres or nobody")
-
-
-def _die_with_parent(parent: int) -> Callable[[], None] | None:
-    """What a child runs before exec so that the kernel ends it when the forking thread ends."""
-    if sys.platform != "linux":
-        return None
-    # PyDLL keeps the GIL: between fork and exec nothing may wait for another thread.
-    libc = ctypes.PyDLL(None)
-
-    def set_death_signal() -> None:
-        libc.prctl(_PR_SET_PDEATHSIG, int(signal.SIGQUIT), 0, 0, 0)
-        if os.getppid() != parent:
-            os._exit(1)
-
-    return set_death_signal
 
 
 def _process_is_alive(pid: int) -> bool:
@@ -543,7 +526,7 @@ class EmbeddedServer:
                 env=self._environment(),
                 cwd="/",
                 start_new_session=True,
-                preexec_fn=_die_with_parent(os.getpid()),
+                preexec_fn=die_with_parent(os.getpid(), signal.SIGQUIT),
                 **self._identity(),
             )
         while self._process.poll() is None:

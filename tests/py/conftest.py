@@ -21,6 +21,8 @@ import psycopg
 import pytest
 from psycopg import sql
 from pytest_postgresql.janitor import DatabaseJanitor
+from standins.mirror import make_mirror
+from terraform_runs import BINARIES, Command, Configuration
 
 from kilolock.db import Database
 from kilolock.embedded import EmbeddedServer, ensure_database, free_port
@@ -269,3 +271,39 @@ def start_kld(database_url: str, tmp_path: Path) -> Iterator[Callable[..., Kld]]
 def kld(start_kld: Callable[..., Kld]) -> Kld:
     """A kld in open mode on this test's database."""
     return start_kld()
+
+
+@pytest.fixture(scope="session")
+def cli_config(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """The CLI configuration that points at stand-ins for the providers of the example."""
+    return make_mirror(tmp_path_factory.mktemp("providers"))
+
+
+@pytest.fixture(params=BINARIES)
+def configure(
+    request: pytest.FixtureRequest, tmp_path: Path, cli_config: Path
+) -> Callable[..., Configuration]:
+    """A function that makes an empty configuration; variables as keyword arguments."""
+
+    def make(name: str = "work", **variables: str) -> Configuration:
+        env = {k: v for k, v in os.environ.items() if not k.startswith(("TF_", "KL_"))}
+        env.update(
+            HOME=str(tmp_path),
+            XDG_CACHE_HOME=str(tmp_path / "cache"),
+            TF_CLI_CONFIG_FILE=str(cli_config),
+            TF_IN_AUTOMATION="1",
+            CHECKPOINT_DISABLE="1",
+            STANDIN_SLEEP_FACTOR="0.01",
+        )
+        return Configuration(request.param, tmp_path / name, {**env, **variables})
+
+    return make
+
+
+@pytest.fixture
+def spawned() -> Iterator[list[Command]]:
+    """Commands to kill at the end."""
+    commands: list[Command] = []
+    yield commands
+    for command in commands:
+        command.kill()

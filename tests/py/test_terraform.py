@@ -2,26 +2,16 @@
 
 from __future__ import annotations
 
-import contextlib
 import json
 import os
 import re
-import shutil
-import signal
 import subprocess
-import sys
-import tempfile
-import time
-from collections.abc import Callable, Iterator
-from pathlib import Path
+from collections.abc import Callable
 from typing import Any
 
 import pytest
-from standins.mirror import make_mirror
+from terraform_runs import BINARIES, EXAMPLES, KL, Command, until
 
-EXAMPLES = Path(__file__).resolve().parents[2] / "examples"
-BINARIES = [name for name in ("terraform", "tofu") if shutil.which(name)]
-KL = "from kilolock.cli import main; main()"
 LOCKS = "SELECT lock_id, who, created FROM state_locks"
 
 if not BINARIES:
@@ -112,140 +102,13 @@ output "secret" {
 """
 
 
-class Command:
-    """A running command, in a session of its own so that it can be killed with its children."""
-
-    def __init__(self, args: list[str], folder: Path, env: dict[str, str]) -> None:
-        # A file, because a pipe that nobody reads yet would fill up and stop the command.
-        self._log = tempfile.TemporaryFile("w+", encoding="utf-8")  # noqa: SIM115
-        self._process = subprocess.Popen(
-            args,
-            cwd=folder,
-            env=env,
-            stdin=subprocess.DEVNULL,
-            stdout=self._log,
-            stderr=subprocess.STDOUT,
-            start_new_session=True,
-        )
-
-    @property
-    def running(self) -> bool:
-        """Whether it has not ended yet."""
-        return self._process.poll() is None
-
-    def finish(self, timeout_s: float = 180) -> tuple[int, str]:
-        """Wait for its end: the exit status and what it printed."""
-        status = self._process.wait(timeout_s)
-        self._log.seek(0)
-        return status, self._log.read()
-
-    def kill_9(self) -> None:
-        """Kill the command alone, as a crash would."""
-        os.kill(self._process.pid, signal.SIGKILL)
-        self._process.wait()
-
-    def kill(self) -> None:
-        """Kill whatever is left of it."""
-        with contextlib.suppress(ProcessLookupError):
-            os.killpg(self._process.pid, signal.SIGKILL)
-        self._process.wait()
-
-
-class Configuration:
-    """A folder with a configuration, and the commands that run in it."""
-
-    def __init__(self, binary: str, folder: Path, env: dict[str, str]) -> None:
-        self.binary = binary
-        self.folder = folder
-        self.env = env
-        folder.mkdir(exist_ok=True)
-
-    def write(self, name: str, text: str) -> None:
-        (self.folder / name).write_text(text)
-
-    def backend(self, address: str, **more: str) -> None:
-        """Keep the state at this address."""
-        settings = {"address": address, "lock_address": address, "unlock_address": address, **more}
-        lines = "".join(f"    {name} = {json.dumps(value)}\n" for name, value in settings.items())
-        self.write("backend.tf", f'terraform {{\n  backend "http" {{\n{lines}  }}\n}}\n')
-
-    def example(self, url: str, *, slow: bool = True) -> None:
-        """Copy examples/big-state, with its backend pointed at this kld."""
-        skipped = ("README.md", *(() if slow else ("slow_*.tf",)))
-        source = EXAMPLES / "big-state"
-        ignore = shutil.ignore_patterns(*skipped, ".terraform*", "terraform.tfstate*")
-        shutil.copytree(source, self.folder, dirs_exist_ok=True, ignore=ignore)
-        text = (source / "backend.tf").read_text()
-        assert text.count("http://localhost:8080/") == 3
-        self.write("backend.tf", text.replace("http://localhost:8080", url))
-
-    def start(self, *args: str) -> Command:
-        """Start a command."""
-        color = () if args[0] == "state" else ("-no-color",)
-        return Command([self.binary, *args, *color], self.folder, self.env)
-
-    def run(self, *args: str, status: int = 0) -> str:
-        """Run a command that must end with this status, and return what it printed."""
-        command = self.start(*args)
-        try:
-            ended, output = command.finish()
-        finally:
-            command.kill()
-        assert ended == status, f"{' '.join(args)}: {ended}\n{output}"
-        return output
-
-    def init(self, *args: str) -> str:
-        return self.run("init", "-input=false", *args)
-
-    def apply(self, *args: str, status: int = 0) -> str:
-        return self.run("apply", "-auto-approve", "-input=false", *args, status=status)
-
-    def pull(self) -> dict[str, Any]:
-        return json.loads(self.run("state", "pull"))
-
-
-@pytest.fixture(scope="session")
-def cli_config(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """The CLI configuration that points at stand-ins for the providers of the example."""
-    return make_mirror(tmp_path_factory.mktemp("providers"))
-
-
-@pytest.fixture(params=BINARIES)
-def configure(
-    request: pytest.FixtureRequest, tmp_path: Path, cli_config: Path
-) -> Callable[..., Configuration]:
-    """A function that makes an empty configuration; variables as keyword arguments."""
-
-    def make(name: str = "work", **variables: str) -> Configuration:
-        env = {k: v for k, v in os.environ.items() if not k.startswith(("TF_", "KL_"))}
-        env.update(
-            HOME=str(tmp_path),
-            TF_CLI_CONFIG_FILE=str(cli_config),
-            TF_IN_AUTOMATION="1",
-            CHECKPOINT_DISABLE="1",
-            STANDIN_SLEEP_FACTOR="0.01",
-        )
-        return Configuration(request.param, tmp_path / name, {**env, **variables})
-
-    return make
-
-
-@pytest.fixture
-def spawned() -> Iterator[list[Command]]:
-    """Commands to kill at the end."""
-    commands: list[Command] = []
-    yield commands
-    for command in commands:
-        command.kill()
-
-
 @pytest.fixture
 def kl(database_url: str) -> Callable[..., list[dict[str, Any]]]:
     """``kl query`` with this SQL: its rows."""
 
     def query(sql: str) -> list[dict[str, Any]]:
         done = subprocess.run(
-            [sys.executable, "-c", KL, "query", sql, "--format", "json"],
+            [*KL, "query", sql, "--format", "json"],
             env={**os.environ, "KL_DATABASE_URL": database_url},
             capture_output=True,
             text=True,
@@ -255,16 +118,6 @@ def kl(database_url: str) -> Callable[..., list[dict[str, Any]]]:
         return json.loads(done.stdout)
 
     return query
-
-
-def until(condition: Callable[[], Any], what: str, timeout_s: float = 60) -> Any:
-    """Wait for something that another process does, and return it."""
-    deadline = time.monotonic() + timeout_s
-    while time.monotonic() < deadline:
-        if found := condition():
-            return found
-        time.sleep(0.05)
-    raise AssertionError(f"waited {timeout_s} s in vain for {what}")
 
 
 def addresses(psql: Any, state: str) -> list[str]:
