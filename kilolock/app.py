@@ -14,7 +14,7 @@ from collections import Counter
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, NamedTuple
-from urllib.parse import quote, unquote_to_bytes
+from urllib.parse import quote, unquote, unquote_to_bytes
 
 import falcon
 import psycopg
@@ -99,16 +99,15 @@ class State:
 
     def on_post(self, req: falcon.Request, resp: falcon.Response, state: Address) -> None:
         """Store a version."""
-        lock_id, actor = _lock_id(req), req.context.actor
-        md5 = req.get_header("Content-MD5")
         done = self._db.call(
             "write_state",
             *state,
-            lock_id,
+            _lock_id(req),
             _body(req, self._limit, "Raise KL_MAX_STATE_MB to take it."),
-            md5,
-            actor,
-            "apply",
+            req.get_header("Content-MD5"),
+            _actor(req),
+            req.get_header("Kilolock-Source") or "apply",
+            req.get_header("Kilolock-Force"),
         )
         resp.text = done
         resp.content_type = falcon.MEDIA_JSON
@@ -525,6 +524,12 @@ def _body(req: falcon.Request, limit: int, advice: str | None = None) -> bytes:
     if len(body) < length:
         raise falcon.HTTPBadRequest(title="the body was cut short")
     return body
+
+
+def _actor(req: falcon.Request) -> str | None:
+    """Who signed in, else whom kl names; Terraform's name is in the lock."""
+    named = unquote(req.get_header("Kilolock-Who") or "")
+    return req.context.actor or _CONTROL.sub("", named)[:255] or None
 
 
 def _lock_id(req: falcon.Request) -> str | None:

@@ -23,7 +23,10 @@ from kilolock.output import cell, size
 _CONTEXT = {"help_option_names": ["-h", "--help"], "max_content_width": 100}
 
 # Commands of a module of their own, which only their use imports.
-_LAZY: dict[str, str] = {}
+_LAZY: dict[str, str] = {
+    "export": "kilolock.commands.transfer",
+    "import": "kilolock.commands.transfer",
+}
 
 _LIST = """
     select name, environment, version, serial, resources, size,

@@ -8,6 +8,7 @@ import sys
 from collections.abc import Callable, Mapping, Sequence
 from functools import wraps
 from importlib import import_module
+from keyword import iskeyword
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NoReturn
 
@@ -37,9 +38,8 @@ class Group(click.Group):
     def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:
         """A command; its module is imported now if it was not yet."""
         if cmd_name in self._lazy:
-            self.add_command(
-                getattr(import_module(self._lazy[cmd_name]), cmd_name.replace("-", "_"))
-            )
+            name = cmd_name.replace("-", "_") + ("_" if iskeyword(cmd_name) else "")
+            self.add_command(getattr(import_module(self._lazy[cmd_name]), name))
         return super().get_command(ctx, cmd_name)
 
     def main(self, *args: Any, **extra: Any) -> NoReturn:

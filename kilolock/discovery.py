@@ -97,6 +97,15 @@ class DatabaseSource:
             meta, document = db.document("read_state", *address, version)
             return meta.version, b"".join(document)
 
+    def write(
+        self, state: str, body: bytes, who: str, source: str = "apply", force: bool = False
+    ) -> Any:
+        """Store a document as the next version; what it changed."""
+        address = (self._target.workspace, self._target.environment, state)
+        with self._database() as db:
+            done = db.call("write_state", *address, None, body, None, who, source, force)
+            return json.loads(done or "null")
+
     def act(self, action: str, request: Mapping[str, Any]) -> Any:
         """Do one of ACTIONS."""
         with self._database() as db:
@@ -151,39 +160,61 @@ class HttpSource:
         """The number and the bytes of a version, by default of the head."""
         from urllib.parse import quote
 
-        parts = [p for p in (self._target.workspace, self._target.environment) if p]
-        path = "/".join(quote(p, safe="") for p in (*parts, state))
-        path = (
-            f"/v1/states/{path}"
-            if version is None
-            else f"/v1/state-versions/{path}?version={quote(version, safe='')}"
-        )
+        path = self._path("states", state)
+        if version is not None:
+            path = self._path("state-versions", state) + f"?version={quote(version, safe='')}"
         headers, body = self._send(path, None, 600)
         return int(headers["Kilolock-Version"]), body
+
+    def write(
+        self, state: str, body: bytes, who: str, source: str = "apply", force: bool = False
+    ) -> Any:
+        """Store a document as the next version; what it changed."""
+        import base64
+        import hashlib
+        from urllib.parse import quote
+
+        headers = {
+            "Kilolock-Source": source,
+            "Kilolock-Who": quote(who),
+            "Content-MD5": base64.b64encode(hashlib.md5(body).digest()).decode(),
+        }
+        if force:
+            headers["Kilolock-Force"] = "true"
+        return json.loads(self._send(self._path("states", state), body, 600, headers)[1])
+
+    def _path(self, kind: str, state: str) -> str:
+        from urllib.parse import quote
+
+        parts = [p for p in (self._target.workspace, self._target.environment) if p]
+        return f"/v1/{kind}/" + "/".join(quote(p, safe="") for p in (*parts, state))
 
     def _post(self, path: str, body: bytes, timeout_s: float) -> str:
         return self._send(path, body, timeout_s)[1].decode()
 
-    def _send(self, path: str, body: bytes | None, timeout_s: float) -> tuple[Any, bytes]:
-        import http.client
-        import urllib.error
+    def _send(
+        self,
+        path: str,
+        body: bytes | None,
+        timeout_s: float,
+        headers: Mapping[str, str] | None = None,
+    ) -> tuple[Any, bytes]:
+        with self._open(path, body, timeout_s, headers or {}) as response:
+            return response.headers, response.read()
+
+    @contextmanager
+    def _open(
+        self, path: str, body: Any, timeout_s: float, headers: Mapping[str, str]
+    ) -> Iterator[_Reply]:
         import urllib.request
 
         url = (self._target.base_url or DEFAULT_URL) + path
-        request = urllib.request.Request(
-            url, body, {"Content-Type": "application/json", **self._authorization()}
-        )
-        try:
-            with self._opener(url).open(request, timeout=timeout_s) as response:
-                return response.headers, response.read()
-        except urllib.error.HTTPError as ex:
-            raise _refused(ex.code, ex.read(100_000), url) from None
-        except urllib.error.URLError as ex:
-            raise SourceError(
-                f"no kld answers at {url}: {ex.reason}", 8, "Start kld, or set KL_STATE_URL."
-            ) from None
-        except (OSError, http.client.HTTPException, ValueError) as ex:
-            raise SourceError(f"no answer from {url}: {ex}", 8) from None
+        everything = {"Content-Type": "application/json", **self._authorization(), **headers}
+        request = urllib.request.Request(url, body, everything)
+        with _said_of(url):
+            response = self._opener(url).open(request, timeout=timeout_s)
+        with response:
+            yield _Reply(response, url)
 
     def _authorization(self) -> dict[str, str]:
         import base64
@@ -213,6 +244,43 @@ class HttpSource:
 
             handlers.append(urllib.request.HTTPSHandler(context=ssl._create_unverified_context()))
         return urllib.request.build_opener(*handlers)
+
+
+class _Reply:
+    def __init__(self, response: Any, url: str) -> None:
+        self.headers = response.headers
+        self._response = response
+        self._url = url
+
+    def read(self, count: int | None = None) -> bytes:
+        with _said_of(self._url):
+            data: bytes = self._response.read(count)
+            return data
+
+
+@contextmanager
+def _said_of(url: str) -> Iterator[None]:
+    """What goes wrong on the way to a kld and back, in words."""
+    import http.client
+    import urllib.error
+
+    try:
+        yield
+    except urllib.error.HTTPError as ex:
+        raise _refused(ex.code, ex.read(100_000), url) from None
+    except urllib.error.URLError as ex:
+        if isinstance(ex.reason, (BrokenPipeError, ConnectionResetError)):
+            # It answered 413 and closed before everything was sent.
+            raise SourceError(
+                f"{url} closed the connection while the body was sent",
+                2,
+                "It may be larger than that kld takes; see KL_MAX_STATE_MB.",
+            ) from None
+        raise SourceError(
+            f"no kld answers at {url}: {ex.reason}", 8, "Start kld, or set KL_STATE_URL."
+        ) from None
+    except (OSError, http.client.HTTPException, ValueError) as ex:
+        raise SourceError(f"no answer from {url}: {ex}", 8) from None
 
 
 def _refused(status: int, body: bytes, url: str) -> SourceError:

@@ -77,10 +77,10 @@ begin
       if v_forced and p_lock_id is null and not p_force then
         if v_header.lineage <> v_head.lineage and v_header.lineage <> '' and v_head.lineage <> '' then
           raise exception 'state "%" has lineage "%", the body has "%"', v_state.name, v_head.lineage, v_header.lineage
-            using errcode = 'KLC04', hint = 'It is another state. Use another name, or terraform state push -force.';
+            using errcode = 'KLC04', hint = 'It is another state. Use another name, or force it: terraform state push -force, kl import --force.';
         elsif v_header.serial <= v_head.serial then
           raise exception 'state "%" has serial %, the body has %', v_state.name, v_head.serial, v_header.serial
-            using errcode = 'KLC03', hint = 'Somebody wrote in between. Plan again, or terraform state push -force.';
+            using errcode = 'KLC03', hint = 'Somebody wrote in between. Plan again, or force it: terraform state push -force, kl import --force.';
         end if;
       end if;
 

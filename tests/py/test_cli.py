@@ -191,7 +191,7 @@ def test_nobody_there_is_exit_8_and_a_foreign_server_a_clear_word(kl: Kl) -> Non
 def commands() -> list[list[str]]:
     """kl and each of its commands."""
     assert isinstance(main, click.Group)
-    return [[], *([name] for name in main.commands)]
+    return [[], *([name] for name in main.list_commands(click.Context(main)))]
 
 
 @pytest.mark.parametrize("command", commands(), ids=lambda c: c[0] if c else "kl")

@@ -98,7 +98,10 @@ def test_a_function_file_makes_the_function_of_its_name(file: Path) -> None:
 def commands(group: click.Command, path: str) -> Iterator[tuple[str, click.Command]]:
     yield path, group
     if isinstance(group, click.Group):
-        for name, command in group.commands.items():
+        context = click.Context(group)
+        for name in group.list_commands(context):
+            command = group.get_command(context, name)
+            assert command is not None
             yield from commands(command, f"{path} {name}")
 
 

@@ -40,6 +40,24 @@ select tap.is(
   'and the event says so');
 select kilolock.release_lock(null, null, 'prod', 'x', '', null);
 
+-- Force, and where a version is said to come from
+select tap.throws_ok(
+  $$ select kilolock.write_state(null, null, 'prod', null, tap.state(1), null, null, 'rollback') $$, 'KLB06', null,
+  'a source that only the database gives is refused');
+select tap.lock('prod', 'x');
+select tap.throws_ok(
+  $$ select kilolock.write_state(null, null, 'prod', null, tap.state(1), null, 'ann', 'import', true) $$, 'KLL01', null,
+  'force does not pass a lock');
+select kilolock.release_lock(null, null, 'prod', 'x', '', null);
+select tap.throws_ok(
+  $$ select kilolock.write_state(null, null, 'prod', null, tap.state(1), null, 'ann', 'import', false) $$, 'KLC04', null,
+  'without force another lineage is refused');
+select tap.lives_ok(
+  $$ select kilolock.write_state(null, null, 'prod', null, tap.state(1), null, 'ann', 'import', true) $$, 'with it it is taken');
+select tap.results_eq(
+  $$ select e.actor, e.payload ->> 'source', e.payload ->> 'forced_over_lineage' from kilolock.events e where e.kind = 'state_write' order by e.id desc limit 1 $$,
+  $$ values ('ann', 'import', 'other') $$, 'and the event says who forced it over what');
+
 -- Secrets
 select tap.post('secret', tap.state(1, '[' || replace(tap.block('a', '"password":"hunter2","deep":{"k":["hunter2"]}'),
   '"schema_version":0', '"schema_version":0,"sensitive_attributes":[[{"type":"get_attr","value":"password"}],[{"type":"get_attr","value":"deep"},{"type":"get_attr","value":"k"},{"type":"index","value":{"value":0,"type":"number"}}]]')
