@@ -6,5 +6,8 @@ calls the same functions, through a kld or directly.
 
 from __future__ import annotations
 
-ACTIONS: dict[str, str] = {}
+ACTIONS: dict[str, str] = {
+    "tag/set": "set_tag",
+    "tag/unset": "unset_tag",
+}
 """Path below /v1/ to the function that does it."""

@@ -16,7 +16,7 @@ import click
 
 from kilolock import errors
 from kilolock.discovery import SourceError, Target, discover
-from kilolock.output import FORMATS, render
+from kilolock.output import FORMATS, printable, render
 
 if TYPE_CHECKING:
     from kilolock.output import Answer
@@ -150,6 +150,11 @@ def confirm(question: str, yes: bool) -> None:
 def show(answer: Answer, fmt: str) -> None:
     """Write rows to standard output."""
     sys.stdout.buffer.write(render(answer, fmt).encode("utf-8", "backslashreplace"))
+
+
+def say(text: str) -> None:
+    """Write a line of plain words to standard output; names in it may hold any character."""
+    click.echo(printable(text))
 
 
 def moment(text: str | None) -> str | None:

@@ -103,8 +103,8 @@ def to_table(headers: Sequence[str], rows: Iterable[Sequence[str | None]]) -> It
     tabulate.PRESERVE_WHITESPACE = True
     tabulate.MIN_PADDING = 0
     table = tabulate.tabulate(
-        [[_printable(value or "") for value in row] for row in rows],
-        headers=[_printable(header) for header in headers],
+        [[printable(value or "") for value in row] for row in rows],
+        headers=[printable(header) for header in headers],
         tablefmt="plain",
         disable_numparse=True,
     )
@@ -133,7 +133,8 @@ def size(octets: int) -> str:
     return f"{amount} B" if unit == "B" else f"{amount:.1f} {unit}"
 
 
-def _printable(text: str) -> str:
+def printable(text: str) -> str:
+    """A text with what could move a cursor or break a line escaped."""
     # What a state holds must not move the cursor of whoever looks at it.
     if text.isprintable():
         return text
