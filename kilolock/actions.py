@@ -9,5 +9,7 @@ from __future__ import annotations
 ACTIONS: dict[str, str] = {
     "tag/set": "set_tag",
     "tag/unset": "unset_tag",
+    "quotas/check": "check_quota",
+    "quotas/set": "set_quota",
 }
 """Path below /v1/ to the function that does it."""

@@ -23,6 +23,7 @@
 -- Raises  KLB01  not a state: broken JSON, another version, a wrong shape
 --         KLC03  without a lock: the serial is not higher than the head's
 --         KLC04  without a lock: another lineage
+--         KLQ01, KLQ02  more than a hard limit (_check_quota)
 create or replace function kilolock._write_document(
   p_state kilolock.states, p_text text, p_size bigint, p_md5 text, p_source text, p_actor text,
   p_lock_id text default null, p_force boolean default false, p_version bigint default null,
@@ -85,7 +86,8 @@ begin
       end if;
 
       if v_digest = v_head.rows_digest then
-        select 0 as created, 0 as updated, 0 as moved, 0 as deleted, v_head.resource_count as resource_count into v_rows;
+        select 0 as created, 0 as updated, 0 as moved, 0 as deleted, v_head.resource_count as resource_count,
+               0 as managed_change into v_rows;
         exit;
       end if;
       select r.* into v_rows
@@ -111,6 +113,8 @@ begin
         end if;
     end;
   end loop;
+  perform kilolock._check_quota(v_state, v_state.managed_count, v_state.managed_count + v_rows.managed_change,
+    v_state.head_size, p_size);
 
   update kilolock.version_documents d
   set id = nextval(pg_get_serial_sequence('kilolock.version_documents', 'id'))
@@ -123,7 +127,8 @@ begin
   update kilolock.states s
   set current_version_id = v_state.current_version_id, head_version = v_version, serial = v_header.serial,
       lineage = v_header.lineage, terraform_version = v_header.terraform_version,
-      resource_count = v_rows.resource_count, updated_at = v_at
+      resource_count = v_rows.resource_count, updated_at = v_at,
+      managed_count = s.managed_count + v_rows.managed_change, head_size = p_size
   where s.id = v_state.id;
   insert into kilolock.events (state_id, kind, actor, created_at, payload)
   values (v_state.id, 'state_write', p_actor, v_at, p_payload || jsonb_strip_nulls(jsonb_build_object(

@@ -5,15 +5,18 @@
 -- type and id attribute, are one resource that moved.
 --
 -- p_text is the full text where p_document is a skeleton with references into it (_store_document); p_clean says that
--- something in it cannot be decoded. p_at is when it was written.
+-- something in it cannot be decoded. p_at is when it was written. managed_change is by how much the resources that
+-- quotas count became more.
 --
 -- Raises  KLB01  a resource or instance that Terraform would refuse
 --         KLX01  a reference that _store_document made stands in an odd place; write_state starts over without any
 drop function if exists kilolock._write_rows(bigint, bigint, bigint, numeric, text, json, text, boolean);
+drop function if exists kilolock._write_rows(bigint, bigint, bigint, numeric, text, json, text, boolean, timestamptz);
 create or replace function kilolock._write_rows(
   p_state_id bigint, p_version_id bigint, p_version bigint, p_serial numeric, p_salt text,
   p_document json, p_text text, p_clean boolean, p_at timestamptz,
-  out created integer, out updated integer, out moved integer, out deleted integer, out resource_count integer
+  out created integer, out updated integer, out moved integer, out deleted integer, out resource_count integer,
+  out managed_change integer
 )
   language plpgsql
   set search_path = pg_catalog, pg_temp
@@ -196,7 +199,7 @@ begin
     left join row_to_write w on w.live_id = g.id
     left join pair s on s.id = g.id and s.same
     where s.id is null
-    returning ended_as
+    returning ended_as, mode = 'managed' and deposed_key is null as counts
   ),
   rewritten as (
     update kilolock.resources r
@@ -226,17 +229,18 @@ begin
            w.status, w.provider, w.sensitive_paths, w.instance_hash, w.rest_digest, w.attributes
     from row_to_write w
     where w.live_id is null
-    returning 1
+    returning mode = 'managed' and deposed_key is null as counts
   )
   select (select count(*) from added),
          (select count(*) from past x where x.ended_as = 'update'),
          (select count(*) from past x where x.ended_as = 'move'),
          (select count(*) from past x where x.ended_as = 'delete'),
          (select count(*) from element),
+         (select count(*) from added a where a.counts) - (select count(*) from past x where x.counts and x.ended_as = 'delete'),
          (select count(*) from kilolock.resources r where r.state_version_id = p_version_id),
          coalesce((select min(b.problem) from block b), (select min(p.problem) from parsed p)),
          exists (select from fresh f where f.holds_reference)
-  into created, updated, moved, deleted, resource_count, v_before, v_problem, v_unresolved;
+  into created, updated, moved, deleted, resource_count, managed_change, v_before, v_problem, v_unresolved;
 
   if v_unresolved then
     raise exception 'a reference stands inside an instance' using errcode = 'KLX01';

@@ -27,7 +27,7 @@ begin
   perform kilolock._write_rows(v_state.id, v_state.current_version_id, v_state.head_version + 1, v_state.serial,
     v_salt, '{}', null, false, clock_timestamp());
   update kilolock.states s
-  set current_version_id = null, resource_count = 0, updated_at = clock_timestamp()
+  set current_version_id = null, resource_count = 0, managed_count = 0, head_size = 0, updated_at = clock_timestamp()
   where s.id = v_state.id;
   insert into kilolock.events (state_id, kind, actor, payload)
   values (v_state.id, 'state_delete', coalesce(p_actor, nullif(v_lock.who, ''), 'anonymous'),

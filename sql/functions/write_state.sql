@@ -8,6 +8,7 @@
 --         KLB04  Content-MD5 does not fit the body
 --         KLC01, KLL01  somebody else's lock (_check_lock)
 --         KLC03, KLC04  without a lock: serial or lineage (_write_document)
+--         KLQ01, KLQ02  more than a quota's hard limit (_write_document)
 -- Locks   the states row
 drop function if exists kilolock.write_state(text, text, text, text, bytea, text, text, text);
 create or replace function kilolock.write_state(

@@ -14,6 +14,8 @@ create table kilolock.states (
   resource_count integer not null default 0,
   created_at timestamptz not null default now(),
   updated_at timestamptz not null default now(),
+  managed_count integer not null default 0,
+  head_size bigint not null default 0,
   constraint states_pkey primary key (id),
   constraint states_environment_id_name_key unique (environment_id, name),
   constraint states_current_version_id_key unique (current_version_id),
@@ -27,6 +29,9 @@ comment on column kilolock.states.current_version_id is
 comment on column kilolock.states.head_version is 'Highest version ever given; versions are never given twice.';
 comment on column kilolock.states.serial is 'Serial of the head document; numeric since Terraform counts in 64 bits unsigned.';
 comment on column kilolock.states.resource_count is 'Live instances of the head, deposed objects and data sources included.';
+comment on column kilolock.states.managed_count is
+  'Live managed resources of the head, what quotas count: neither data sources nor deposed objects.';
+comment on column kilolock.states.head_size is 'Bytes of the head document; 0 without a head.';
 
 -- Apart from states, so that readers of states never see it.
 create table kilolock.state_salts (
@@ -120,7 +125,7 @@ comment on column kilolock.state_locks.created is 'When the holder says it made 
 
 create table kilolock.events (
   id bigint generated always as identity,
-  state_id bigint not null,
+  state_id bigint,
   kind text not null,
   actor text not null,
   payload jsonb not null,
@@ -132,4 +137,5 @@ create table kilolock.events (
   constraint events_state_id_fkey foreign key (state_id) references kilolock.states (id) on delete cascade
 );
 comment on table kilolock.events is 'What happened to a state, by whom; written in the transaction of the thing itself.';
+comment on column kilolock.events.state_id is 'Null for what happened to an environment or a workspace; the payload names it.';
 create index events_state_id_created_at_idx on kilolock.events (state_id, created_at);
