@@ -6,8 +6,7 @@ create or replace function kilolock._digest(p_value jsonb, p_salt text)
   set search_path = pg_catalog, pg_temp
 as $$
   select case
-    when jsonb_typeof(p_value) = 'object' and p_value ? 'sensitive' and p_value = jsonb_build_object('sensitive', p_value -> 'sensitive')
-      and p_value ->> 'sensitive' like 'sha256:%' then p_value
+    when kilolock._is_digest(p_value) then p_value
     else jsonb_build_object('sensitive', 'sha256:' || encode(sha256(convert_to(p_salt || p_value::text, 'UTF8')), 'hex'))
   end
 $$;
