@@ -11,5 +11,8 @@ ACTIONS: dict[str, str] = {
     "tag/unset": "unset_tag",
     "quotas/check": "check_quota",
     "quotas/set": "set_quota",
+    "refresh-runs/begin": "begin_refresh",
+    "refresh-runs/finish": "finish_refresh",
+    "refresh-runs/preview": "preview_refresh",
 }
 """Path below /v1/ to the function that does it."""

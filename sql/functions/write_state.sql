@@ -21,10 +21,12 @@ create or replace function kilolock.write_state(
   set search_path = pg_catalog, pg_temp
 as $$
 declare
-  v_state kilolock.states;
-  v_lock  kilolock.state_locks;
-  v_md5   text := md5(p_body);
-  v_text  text;
+  v_state  kilolock.states;
+  v_lock   kilolock.state_locks;
+  v_md5    text := md5(p_body);
+  v_text   text;
+  v_actor  text;
+  v_answer text;
 begin
   if coalesce(p_source, '') not in ('apply', 'import', 'refresh') then
     raise exception 'a client cannot write with source "%"', p_source
@@ -43,8 +45,13 @@ begin
 
   v_state := kilolock._lock_state_row(p_workspace, p_environment, p_name, p_create => true);
   v_lock := kilolock._check_lock(v_state, p_lock_id);
-  return kilolock._write_document(v_state, v_text, octet_length(p_body), v_md5, p_source,
-    coalesce(p_actor, nullif(v_lock.who, ''), 'anonymous'), p_lock_id => v_lock.lock_id, p_force => coalesce(p_force, false));
+  v_actor := coalesce(p_actor, nullif(v_lock.who, ''), 'anonymous');
+  v_answer := kilolock._write_document(v_state, v_text, octet_length(p_body), v_md5, p_source, v_actor,
+    p_lock_id => v_lock.lock_id, p_force => coalesce(p_force, false));
+  if p_source = 'refresh' then
+    perform kilolock._record_refresh(v_state, v_actor);
+  end if;
+  return v_answer;
 end;
 $$;
 

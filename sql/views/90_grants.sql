@@ -4,5 +4,4 @@ grant select on kilolock.workspaces, kilolock.environments, kilolock.states, kil
   kilolock.dependency_set_members,
   kilolock.quotas
 to kilolock_reader;
-  kilolock.dependency_set_members to kilolock_reader;
 grant select on kilolock.refresh_runs to kilolock_reader;

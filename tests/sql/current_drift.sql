@@ -7,6 +7,14 @@ create function pg_temp.write(p_source text, p_serial bigint, variadic p_blocks 
 as $$
   select kilolock.write_state(null, null, 'prod', null, tap.state(p_serial, '[' || concat_ws(',', variadic p_blocks) || ']'), null, 'ann', p_source)::json
 $$;
+-- A write of any source, as the commands that have it make one.
+create function pg_temp.write_as(p_source text, p_serial bigint, variadic p_blocks text[])
+  returns json
+  language sql
+as $$
+  select kilolock._write_document(s, d.text, octet_length(d.text), md5(d.text), p_source, 'ann')
+  from kilolock.states s, (select convert_from(tap.state(p_serial, '[' || concat_ws(',', variadic p_blocks) || ']'), 'UTF8') as text) d
+$$;
 create view pg_temp.drift as
 select d.address, d.previous_attributes ->> 'n' as old, d.current_attributes ->> 'n' as new, d.detected_at_serial as serial
 from kilolock.current_resource_drift d
@@ -28,6 +36,11 @@ select tap.results_eq(
      from kilolock.current_resource_drift d join kilolock.state_versions v on v.id = d.detected_in_version_id $$,
   $$ values (2::bigint, 'refresh', 'prod', 'test', 'managed', '', true) $$, 'the version that detected it is found by its id');
 
+select tap.results_eq(
+  $$ select u.who, u.status, u.base_version, u.version, u.drifted_count, u.finished_at is not null
+     from kilolock.refresh_runs u join kilolock.current_resource_drift d on d.refresh_run_id = u.id $$,
+  $$ values ('ann', 'drifted', 1::bigint, 2::bigint, 2, true) $$, 'a refreshed document that came by import has a run too');
+
 select pg_temp.write('refresh', 3, tap.block('a', '"n":2'), tap.block('b', '"n":5'), tap.block('d', '"n":1'));
 select tap.results_eq('select * from pg_temp.drift',
   $$ values ('test.a', '1', '2', 2::numeric), ('test.b', '1', '5', 3::numeric) $$, 'a later refresh adds to it');
@@ -38,12 +51,12 @@ select pg_temp.write('refresh', 4, tap.block('a', '"n":3'), tap.block('b', '"n":
 select tap.results_eq('select * from pg_temp.all_drift', $$ values ('update', 'test.a', '1', '3', 4::bigint) $$,
   'two changes show as one, and what went back, or came back, has not drifted');
 
-select pg_temp.write('rollback', 5, tap.block('a', '"n":1'), tap.block('b', '"n":1'), tap.block('c'), tap.block('d', '"n":1'));
+select pg_temp.write_as('rollback', 5, tap.block('a', '"n":1'), tap.block('b', '"n":1'), tap.block('c'), tap.block('d', '"n":1'));
 select tap.is_empty('select * from pg_temp.drift', 'a rollback that puts the resource right ends its drift');
 
 select pg_temp.write('refresh', 6, tap.block('a', '"n":7'), tap.block('b', '"n":7'), tap.block('d', '"n":1'));
-select pg_temp.write('rollback', 7, tap.block('a', '"n":1'), tap.block('b', '"n":7'), tap.block('d', '"n":1'));
-select pg_temp.write('state-engine', 8, tap.block('a', '"n":1'), tap.block('b', '"n":7'), tap.block('d', '"n":9'));
+select pg_temp.write_as('rollback', 7, tap.block('a', '"n":1'), tap.block('b', '"n":7'), tap.block('d', '"n":1'));
+select pg_temp.write_as('state-engine', 8, tap.block('a', '"n":1'), tap.block('b', '"n":7'), tap.block('d', '"n":9'));
 select tap.results_eq('select * from pg_temp.all_drift',
   $$ values ('update', 'test.b', '1', '7', 6::bigint), ('delete', 'test.c', null, null, 6) $$,
   'a write of some resources leaves the drift of the others');
