@@ -3,8 +3,8 @@
 Terraform runs in the folder itself, so that every path and module means what it means to the user.
 What it would write there goes to a private folder instead: TF_DATA_DIR is in the scratch, its
 providers and modules are links to what ``terraform init`` installed, and its record of the backend
-names a local file. Terraform takes the recorded backend as long as the hash of the backend block is
-that of the last init, so nothing is initialised again and nothing is downloaded.
+names kilolock/keeper.py. Terraform takes the recorded backend as long as the hash of the backend
+block is that of the last init, so nothing is initialised again and nothing is downloaded.
 
 The folder of a scratch workspace holds::
 
@@ -22,6 +22,7 @@ import contextlib
 import fcntl
 import json
 import os
+import secrets
 import shutil
 import signal
 import subprocess
@@ -36,11 +37,30 @@ from typing import IO, Any
 from kilolock.children import die_with_parent
 from kilolock.discovery import SourceError
 from kilolock.errors import BAD_INPUT, FAULT
+from kilolock.keeper import started, terraform_running
 
 KEEP = "keep"
 """A file of this name says that what a killed kl left is still needed."""
 
 _POLL_S = 0.05
+_KEEPER = str(Path(__file__).with_name("keeper.py"))
+_HTTP_SETTINGS = (
+    "address",
+    "update_method",
+    "lock_address",
+    "unlock_address",
+    "lock_method",
+    "unlock_method",
+    "username",
+    "password",
+    "skip_cert_verification",
+    "retry_max",
+    "retry_wait_max",
+    "retry_wait_min",
+    "client_ca_certificate_pem",
+    "client_certificate_pem",
+    "client_private_key_pem",
+)
 _PROGRAMS = ("terraform", "tofu")
 
 
@@ -70,7 +90,11 @@ class Scratch:
         self.log.touch()
         self.interrupts = 0
         self._process: subprocess.Popen[bytes] | None = None
-        self._recorded = _link_data(installed, self.folder / "data", self.state)
+        self._keeper: subprocess.Popen[bytes] | None = None
+        backend = _link_data(installed, self.folder / "data")
+        self._recorded = bool(backend)
+        if backend:
+            self._keep(backend)
         if document is not None:
             self.put(document)
 
@@ -87,6 +111,8 @@ class Scratch:
 
     def close(self, *, keep: bool = False) -> None:
         """Remove the folder, unless it is to be kept, and let go of it."""
+        if self._keeper:
+            self._keeper.communicate()
         if not keep:
             shutil.rmtree(self.folder, ignore_errors=True)
         self._owner.close()
@@ -160,6 +186,45 @@ class Scratch:
         """The program's name for people."""
         return Path(self.binary).name
 
+    def _keep(self, record: dict[str, Any]) -> None:
+        """Start what serves the state, and write the record of the backend that leads to it."""
+        password = secrets.token_hex(16)
+        with open(self.log, "ab") as err:
+            self._keeper = subprocess.Popen(
+                [sys.executable, "-I", "-S", _KEEPER, str(self.folder)],
+                stdin=subprocess.PIPE,
+                stdout=subprocess.PIPE,
+                stderr=err,
+                start_new_session=True,
+            )
+        assert self._keeper.stdin and self._keeper.stdout
+        self._keeper.stdin.write(password.encode() + b"\n")
+        self._keeper.stdin.flush()
+        port = self._keeper.stdout.readline().strip().decode()
+        if not port:
+            raise SourceError("the scratch workspace's backend did not start", FAULT)
+        address = f"http://127.0.0.1:{port}/"
+        backend = record["backend"]
+        # The names that this terraform knows, where it has recorded them.
+        known = backend["config"] if backend["type"] == "http" else _HTTP_SETTINGS
+        settings = dict.fromkeys(known) | {
+            "address": address,
+            "lock_address": address,
+            "unlock_address": address,
+            "update_method": "POST",
+            "lock_method": "LOCK",
+            "unlock_method": "UNLOCK",
+            "username": "kl",
+            "password": password,
+            "skip_cert_verification": False,
+        }
+        backend |= {"type": "http", "config": settings}
+        recorded = os.open(
+            self.folder / "data" / "terraform.tfstate", os.O_WRONLY | os.O_CREAT, 0o600
+        )
+        with open(recorded, "w", encoding="utf-8") as file:
+            json.dump(record, file)
+
     def _start(self, args: list[str], out: IO[bytes], err: IO[bytes]) -> subprocess.Popen[bytes]:
         env = {
             "TF_IN_AUTOMATION": "1",
@@ -184,8 +249,8 @@ class Scratch:
         except OSError as ex:
             raise SourceError(f"{self.binary} cannot be run: {ex.strerror}", FAULT) from None
         self._process = process
-        started = _started(process.pid)
-        (self.folder / "terraform.pid").write_text(f"{process.pid} {started or ''}")
+        began = started(process.pid) or ""
+        (self.folder / "terraform.pid").write_text(f"{process.pid} {began}")
         return process
 
     def _ended(self) -> None:
@@ -225,7 +290,7 @@ def sweep(environ: Mapping[str, str], older_than_s: float = 60) -> None:
             if (
                 time.time() - folder.stat().st_mtime > older_than_s
                 and not (folder / KEEP).exists()
-                and not running(folder)
+                and not terraform_running(str(folder))
             ):
                 shutil.rmtree(folder)
 
@@ -256,22 +321,6 @@ def hold(folder: Path) -> IO[bytes]:
         file.close()
         raise
     return file
-
-
-def running(folder: Path) -> int | None:
-    """The process id of the terraform that still runs in a scratch workspace."""
-    try:
-        pid, started = (folder / "terraform.pid").read_text().split(" ")
-    except (OSError, ValueError):
-        return None
-    try:
-        os.kill(int(pid), 0)
-    except (ProcessLookupError, ValueError):
-        return None
-    except PermissionError:
-        pass
-    # The number may belong to another process by now.
-    return int(pid) if not started or _started(int(pid)) == started else None
 
 
 def data_folder(directory: Path, environ: Mapping[str, str]) -> Path:
@@ -319,27 +368,28 @@ def _new_folder(environ: Mapping[str, str], kind: str) -> Path:
         return Path(tempfile.mkdtemp(prefix=f"kilolock-{kind}-"))
 
 
-def _link_data(installed: Path, data: Path, state: Path) -> bool:
-    """Fill TF_DATA_DIR; whether a backend was recorded."""
+def _link_data(installed: Path, data: Path) -> dict[str, Any] | None:
+    """Fill TF_DATA_DIR but for the record of the backend; the user's record, if there is one."""
     data.mkdir(mode=0o700)
-    backend: dict[str, Any] = {}
+    record = None
     for entry in installed.iterdir():
         if entry.name == "terraform.tfstate":
-            try:
-                recorded = json.loads(entry.read_text("utf-8"))
-                backend = recorded.get("backend") or {}
-            except (OSError, ValueError, AttributeError):
-                raise SourceError(
-                    f"{entry} cannot be read", BAD_INPUT, "Run terraform init -reconfigure."
-                ) from None
+            record = _read_record(entry)
         elif entry.name != "environment" and not entry.name.startswith(".terraform.tfstate"):
             (data / entry.name).symlink_to(entry.absolute())
-    if not backend:
-        return False
-    backend |= {"type": "local", "config": {"path": str(state), "workspace_dir": None}}
-    recorded["backend"] = backend
-    (data / "terraform.tfstate").write_text(json.dumps(recorded))
-    return True
+    return record
+
+
+def _read_record(file: Path) -> dict[str, Any] | None:
+    try:
+        record: dict[str, Any] = json.loads(file.read_text("utf-8"))
+        if not record.get("backend"):
+            return None
+        if isinstance(record["backend"]["config"], dict) and record["backend"]["type"]:
+            return record
+    except (OSError, ValueError, KeyError, TypeError, AttributeError):
+        pass
+    raise SourceError(f"{file} cannot be read", BAD_INPUT, "Run terraform init -reconfigure.")
 
 
 def _copy(printed: IO[bytes], show: IO[str] | None) -> None:
@@ -347,11 +397,3 @@ def _copy(printed: IO[bytes], show: IO[str] | None) -> None:
     if data and show:
         show.buffer.write(data)  # type: ignore[attr-defined]
         show.flush()
-
-
-def _started(pid: int) -> str | None:
-    """When a process started, in the kernel's own measure; None where there is no such."""
-    try:
-        return Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[19]
-    except (OSError, IndexError):
-        return None

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import base64
+import http.client
 import io
 import json
 import os
@@ -16,6 +18,7 @@ from terraform_runs import BINARIES, CHECKOUT, Command, Configuration, until
 
 from kilolock import scratch
 from kilolock.discovery import SourceError
+from kilolock.keeper import terraform_running
 from kilolock.scratch import Scratch
 
 if not BINARIES:
@@ -217,14 +220,14 @@ def test_terraform_stops_gracefully(
     folder = Path(kl.stdout.readline().strip())
     try:
         until((work.folder / "started").exists, "the apply to be in the middle")
-        assert scratch.running(folder)
+        assert terraform_running(str(folder))
         kl.send_signal(how)
         # An interrupted local-exec is killed by terraform, which then writes what there is.
         output = kl.communicate(timeout=60)[0]
     finally:
         kl.kill()
         (work.folder / "go").touch()
-    until(lambda: not scratch.running(folder), "the end of terraform")
+    until(lambda: not terraform_running(str(folder)), "the end of terraform")
     log = (folder / "log").read_text()
     assert "Interrupt received" in log and "Two interrupts" not in log
     document = (folder / "terraform.tfstate").read_bytes()
@@ -250,3 +253,20 @@ def test_what_a_killed_kl_left_is_swept(work: Configuration, tmp_path: Path) -> 
     assert kept.folder.exists() and held.folder.exists()
     assert list(scratch.abandoned(work.env)) == [kept.folder]
     held.close()
+
+
+def test_only_who_knows_the_password_gets_the_state(work: Configuration) -> None:
+    work.write("main.tf", SLOW)
+    work.init()
+    with open_scratch(work, b'{"secret": 1}') as space:
+        record = json.loads((space.folder / "data" / "terraform.tfstate").read_text())
+        settings = record["backend"]["config"]
+        assert (space.folder / "data" / "terraform.tfstate").stat().st_mode & 0o777 == 0o600
+        for password, status in ((settings["password"], 200), ("guessed", 401)):
+            token = base64.b64encode(f"kl:{password}".encode()).decode()
+            port = int(settings["address"].rpartition(":")[2].strip("/"))
+            conn = http.client.HTTPConnection("127.0.0.1", port, timeout=30)
+            conn.request("GET", "/", headers={"Authorization": f"Basic {token}"})
+            answer = conn.getresponse()
+            assert (answer.status, b"secret" in answer.read()) == (status, status == 200)
+            conn.close()
