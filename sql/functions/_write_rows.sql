@@ -253,7 +253,7 @@ begin
     raise exception 'the body has an instance more than once'
       using errcode = 'KLB01', hint = 'Nothing was stored. Each address, and each deposed key of it, may stand in a state once.';
   end if;
-  perform kilolock._write_outputs(p_state_id, p_serial, p_salt, p_document, p_text is not null);
+  perform kilolock._write_outputs(p_state_id, p_version, p_serial, p_salt, p_document, p_text is not null);
 end;
 $$;
 

@@ -142,7 +142,25 @@ create table kilolock.outputs (
   type jsonb,
   sensitive boolean not null,
   changed_serial numeric(20, 0) not null,
+  since_version bigint not null,
   constraint outputs_state_id_fkey foreign key (state_id) references kilolock.states (id) on delete cascade
 );
 comment on table kilolock.outputs is 'Root module outputs of every head; a sensitive value is {"sensitive": "<salted digest>"}.';
+comment on column kilolock.outputs.since_version is 'Version in which it became what it is now.';
 create unique index outputs_state_id_name_idx on kilolock.outputs (state_id, md5(name));
+
+create table kilolock.past_outputs (
+  state_id bigint not null,
+  from_version bigint not null,
+  until_version bigint not null,
+  name text not null,
+  value jsonb,
+  type jsonb,
+  sensitive boolean not null,
+  changed_serial numeric(20, 0) not null,
+  constraint past_outputs_interval check (from_version < until_version),
+  constraint past_outputs_state_id_fkey foreign key (state_id) references kilolock.states (id) on delete cascade
+);
+comment on table kilolock.past_outputs is
+  'What outputs were: one row for each stretch of versions [from_version, until_version) that is over.';
+create unique index past_outputs_state_id_until_version_name_idx on kilolock.past_outputs (state_id, until_version, md5(name));

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import os
 import shutil
 import subprocess
@@ -192,6 +193,43 @@ def test_the_states_survive_a_migration(database_url: str, psql: Any) -> None:
     psql("update kilolock.installed_sql set digest = 'older'")
     assert migrations.migrate(database_url)
     assert psql("select name, serial::int from kilolock.states") == [("s", 1)]
+
+
+def test_the_past_of_outputs_is_read_from_older_documents(database_url: str, psql: Any) -> None:
+    def post(name: str, serial: int, outputs: dict[str, Any], **layout: Any) -> None:
+        block = {"mode": "managed", "type": "t", "name": "a", "provider": "p", "instances": []}
+        block["instances"] = [{"schema_version": 0, "attributes": {"id": str(serial)}}]  # type: ignore[assignment]
+        body = {"version": 4, "terraform_version": "1.9.0", "serial": serial, "lineage": "a"}
+        body |= {"outputs": outputs, "resources": [block]}
+        text = json.dumps(body, **(layout or {"indent": 2})).encode()
+        psql("select kilolock.write_state(null, null, %s, null, %s::bytea, null, null)", name, text)
+
+    plain, secret = {"value": 1, "type": "number"}, {"value": "s", "type": "string"}
+    secret["sensitive"] = True  # type: ignore[assignment]
+    post("s", 1, {"a": plain, "b": secret})
+    post("s", 2, {"a": plain, "b": secret | {"value": "\0\ud800"}, "c": {"value": None}})
+    psql("select kilolock.delete_state(null, null, 's', null, null)")
+    post("s", 3, {"a": plain, "b": secret}, separators=(",", ":"))
+    post("s", 4, {"a": plain | {"value": {"resources": [1.5, "\n"]}}}, indent=1)
+    post("s", 5, {"a": plain | {"value": {"resources": [1.5, "\n"]}}})
+    post("gone", 1, {"a": plain})
+    psql("select kilolock.delete_state(null, null, 'gone', null, null)")
+    shown = [
+        "select to_jsonb(o) from kilolock.outputs o order by state_id, name",
+        "select to_jsonb(o) from kilolock.past_outputs o order by state_id, name, until_version",
+    ]
+    before = [psql(query) for query in shown]
+    assert [len(rows) for rows in before] == [1, 7]
+
+    psql(migrations._DROP_VIEWS)
+    psql("drop table kilolock.past_outputs, kilolock.tags")
+    psql("alter table kilolock.version_documents drop column pruned_at")
+    psql("alter table kilolock.outputs drop column since_version")
+    psql("update kilolock.outputs set value = '0'")
+    psql("delete from _yoyo_migration where migration_id = '0004-time-travel'")
+    psql("update kilolock.installed_sql set digest = 'older'")
+    assert migrations.migrate(database_url)
+    assert [psql(query) for query in shown] == before
 
 
 def test_a_login_without_superuser_can_migrate(empty_database_url: str) -> None:
