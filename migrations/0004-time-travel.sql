@@ -1,4 +1,4 @@
--- Tags, and versions whose documents were removed.
+-- Tags, versions whose documents were removed, and what outputs were.
 
 set local role kilolock_owner;
 
@@ -20,6 +20,10 @@ create table kilolock.tags (
 comment on table kilolock.tags is 'Names for versions; a tagged version is never pruned.';
 comment on column kilolock.tags.actor is 'Who set it, at created_at.';
 create index tags_state_id_version_idx on kilolock.tags (state_id, version);
+
+-- Which version a state had when it was deleted.
+create index events_state_id_deleted_version_idx on kilolock.events (state_id, ((payload ->> 'version')::bigint))
+  where kind = 'state_delete';
 
 -- What outputs were.
 

@@ -19,7 +19,6 @@ as $$
 declare
   v_document kilolock.version_documents;
   v_meant    text;
-  v_at       timestamptz;
 begin
   case
     when coalesce(p_ref, 'current') = 'current' then
@@ -58,36 +57,19 @@ begin
       join kilolock.version_documents d on d.state_id = t.state_id and d.version = t.version
       where t.state_id = p_state.id and t.name = p_ref;
       if not found then
-        v_at := kilolock._read_time(p_ref);
+        if kilolock._read_time(p_ref) is not null then
+          return kilolock._version_at(p_state, kilolock._read_time(p_ref));
+        end if;
         v_meant := format('no version or tag "%s"', p_ref);
       end if;
   end case;
-
-  if v_at is not null then
-    select d.* into v_document from kilolock.version_documents d
-    where d.state_id = p_state.id and d.created_at <= v_at
-    order by d.version desc
-    limit 1;
-    v_meant := 'no version as early as ' || v_at;
-    if exists (
-      select from kilolock.events e
-      where e.state_id = p_state.id and e.kind = 'state_delete' and e.created_at <= v_at
-        and (e.payload ->> 'version')::bigint = v_document.version
-    ) then
-      raise exception 'state "%" was deleted at %', p_state.name, v_at
-        using errcode = 'KLN03', hint = format('Its last version before that is %s.', v_document.version);
-    end if;
-  end if;
 
   if v_document.version is null then
     raise exception 'state "%" has %', p_state.name, v_meant
       using errcode = 'KLN03',
             hint = 'A version is its number, serial:N, @N (N back), a tag, current, or a time such as 2026-11-30T10:00; state_versions lists all.';
-  elsif v_document.pruned_at is not null then
-    raise exception 'version % of state "%" was pruned at %', v_document.version, p_state.name, v_document.pruned_at
-      using errcode = 'KLN03', hint = 'Its document is gone; state_versions lists the versions that were kept.';
   end if;
-  return v_document;
+  return kilolock._kept_version(p_state, v_document);
 end;
 $$;
 

@@ -1,7 +1,30 @@
--- The resources that a state had at a version, as the rows said then.
+-- The resources that a state had at a version or a moment, as the rows said then.
+--
+-- A version is a number, or text: whatever _version_of reads, which a bare literal is too.
 --
 -- Raises  KLN01  no such state
---         KLN03  no such version of it
+--         KLN03  no such version of it, or it was pruned
+create or replace function kilolock.resources_at(p_state text, p_ref text)
+  returns table (resource_id bigint, address text, module_path text, mode text, type text, name text, index_key jsonb,
+    deposed_key text, provider text, schema_version bigint, status text, attributes jsonb, sensitive_paths jsonb, since_version bigint)
+  language plpgsql
+  stable
+  security definer
+  set search_path = pg_catalog, pg_temp
+as $$
+#variable_conflict use_column
+declare
+  v_version kilolock.version_documents := kilolock._named_version(p_state, p_ref);
+begin
+  return query select x.* from kilolock._resources_at(v_version.state_id, v_version.version) x;
+end;
+$$;
+
+comment on function kilolock.resources_at(text, text) is
+  'The resources that a state had at a version, written in any way.';
+revoke all on function kilolock.resources_at(text, text) from public;
+grant execute on function kilolock.resources_at(text, text) to kilolock_reader, kilolock_app;
+
 create or replace function kilolock.resources_at(p_state text, p_version bigint)
   returns table (resource_id bigint, address text, module_path text, mode text, type text, name text, index_key jsonb,
     deposed_key text, provider text, schema_version bigint, status text, attributes jsonb, sensitive_paths jsonb, since_version bigint)
@@ -12,19 +35,9 @@ create or replace function kilolock.resources_at(p_state text, p_version bigint)
 as $$
 #variable_conflict use_column
 declare
-  v_state_id bigint := kilolock._state_id_of_version(p_state, p_version);
+  v_version kilolock.version_documents := kilolock._named_version(p_state, coalesce(p_version::text, ''));
 begin
-  return query
-    select r.id, r.address, r.module_path, r.mode, r.type, r.name, r.index_key, r.deposed_key, r.provider,
-           r.schema_version, r.status, r.attributes, r.sensitive_paths, r.since_version
-    from kilolock.states s
-    join kilolock.resources r on r.state_version_id = s.current_version_id
-    where s.id = v_state_id and r.since_version <= p_version
-    union all
-    select p.resource_id, p.address, p.module_path, p.mode, p.type, p.name, p.index_key, p.deposed_key, p.provider,
-           p.schema_version, p.status, p.attributes, p.sensitive_paths, p.from_version
-    from kilolock.past_resources p
-    where p.state_id = v_state_id and p.until_version > p_version and p.from_version <= p_version;
+  return query select x.* from kilolock._resources_at(v_version.state_id, v_version.version) x;
 end;
 $$;
 
@@ -32,3 +45,24 @@ comment on function kilolock.resources_at(text, bigint) is
   'The resources that a state had at a version.';
 revoke all on function kilolock.resources_at(text, bigint) from public;
 grant execute on function kilolock.resources_at(text, bigint) to kilolock_reader, kilolock_app;
+
+create or replace function kilolock.resources_at(p_state text, p_at timestamptz)
+  returns table (resource_id bigint, address text, module_path text, mode text, type text, name text, index_key jsonb,
+    deposed_key text, provider text, schema_version bigint, status text, attributes jsonb, sensitive_paths jsonb, since_version bigint)
+  language plpgsql
+  stable
+  security definer
+  set search_path = pg_catalog, pg_temp
+as $$
+#variable_conflict use_column
+declare
+  v_version kilolock.version_documents := kilolock._named_version(p_state, null, coalesce(p_at, '-infinity'));
+begin
+  return query select x.* from kilolock._resources_at(v_version.state_id, v_version.version) x;
+end;
+$$;
+
+comment on function kilolock.resources_at(text, timestamptz) is
+  'The resources that a state had at a moment.';
+revoke all on function kilolock.resources_at(text, timestamptz) from public;
+grant execute on function kilolock.resources_at(text, timestamptz) to kilolock_reader, kilolock_app;

@@ -139,3 +139,5 @@ create table kilolock.events (
 comment on table kilolock.events is 'What happened to a state, by whom; written in the transaction of the thing itself.';
 comment on column kilolock.events.state_id is 'Null for what happened to an environment or a workspace; the payload names it.';
 create index events_state_id_created_at_idx on kilolock.events (state_id, created_at);
+create index events_state_id_deleted_version_idx on kilolock.events (state_id, ((payload ->> 'version')::bigint))
+  where kind = 'state_delete';

@@ -56,7 +56,7 @@ select tap.is(pg_temp.read('@1'), '5', 'one back from its deletion is its last v
 select tap.is(pg_temp.read('@5'), '1', 'and five back its first');
 select tap.is(pg_temp.read('3'), '3', 'its versions are still there');
 select tap.is(pg_temp.read('2026-03-01T23:59Z'), '5', 'at a time before the deletion too');
-select tap.throws_ok($$ select pg_temp.read('2026-03-02T00:00Z') $$, 'KLN03', 'state "prod" was deleted at 2026-03-02 09:00:00+09', 'but not after it');
+select tap.throws_ok($$ select pg_temp.read('2026-03-02T00:00Z') $$, 'KLN03', 'state "prod" was deleted at 2026-03-02 09:00:00+09', 'but not from then on');
 select tap.post('prod', tap.state(9), 'x');
 select tap.is(pg_temp.read('@1'), '5', 'written again, the deletion counts no more');
 update kilolock.version_documents d set created_at = timestamptz '2026-03-03 00:00+00' where d.version = 6;
