@@ -223,6 +223,7 @@ def test_the_past_of_outputs_is_read_from_older_documents(database_url: str, psq
 
     psql(migrations._DROP_VIEWS)
     psql("drop table kilolock.past_outputs, kilolock.tags")
+    psql("drop index kilolock.events_state_id_deleted_version_idx")
     psql("alter table kilolock.version_documents drop column pruned_at")
     psql("alter table kilolock.outputs drop column since_version")
     psql("update kilolock.outputs set value = '0'")
