@@ -7,6 +7,7 @@ calls the same functions, through a kld or directly.
 from __future__ import annotations
 
 ACTIONS: dict[str, str] = {
+    "rollback": "rollback_state",
     "tag/set": "set_tag",
     "tag/unset": "unset_tag",
     "quotas/check": "check_quota",

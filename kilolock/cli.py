@@ -26,6 +26,7 @@ _CONTEXT = {"help_option_names": ["-h", "--help"], "max_content_width": 100}
 _LAZY: dict[str, str] = {
     "export": "kilolock.commands.transfer",
     "import": "kilolock.commands.transfer",
+    "rollback": "kilolock.commands.rollback",
     "tag": "kilolock.commands.tags",
 }
 

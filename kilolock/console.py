@@ -76,6 +76,26 @@ class Group(click.Group):
         sys.exit(result if isinstance(result, int) else errors.DONE)
 
 
+class DefaultGroup(click.Group):
+    """Commands of which one needs no name: it is run where none of the others is named."""
+
+    def __init__(self, *args: Any, default: click.Command, **extra: Any) -> None:
+        super().__init__(*args, **extra)
+        self._default = default
+
+    def make_context(
+        self,
+        info_name: str | None,
+        args: list[str],
+        parent: click.Context | None = None,
+        **extra: Any,
+    ) -> click.Context:
+        """The context of the group where a command of it is named, else of the default one."""
+        if args and args[0] in self.commands:
+            return super().make_context(info_name, args, parent, **extra)
+        return self._default.make_context(info_name, args, parent, **extra)
+
+
 def connection_options(command: Callable[..., Any]) -> Callable[..., Any]:
     """The options that say where to ask; the command gets them as ``target``."""
 
@@ -155,6 +175,11 @@ def show(answer: Answer, fmt: str) -> None:
 def say(text: str) -> None:
     """Write a line of plain words to standard output; names in it may hold any character."""
     click.echo(printable(text))
+
+
+def tell(text: str) -> None:
+    """Write a line of plain words to standard error; names in it may hold any character."""
+    click.echo(printable(text), err=True)
 
 
 def moment(text: str | None) -> str | None:

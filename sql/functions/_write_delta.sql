@@ -45,10 +45,7 @@ begin
     raise exception 'state "%" has the highest serial there is', p_state.name
       using errcode = 'KLC03', hint = 'Push it with a lower serial: terraform state push -force.';
   end if;
-  select string_agg(c.data, '' order by i.n) into v_text
-  from unnest(v_head.chunk_ids) with ordinality i(id, n)
-  join kilolock.document_chunks c on c.id = i.id;
-  v_text := kilolock._edit_document(v_text, v_head.serial + 1, v_delta -> 'put', v_delta -> 'remove', v_delta);
+  v_text := kilolock._edit_document(kilolock._read_document(v_head), v_head.serial + 1, v_delta -> 'put', v_delta -> 'remove', v_delta);
   return kilolock._write_document(p_state, v_text, octet_length(v_text), md5(v_text), p_source, p_actor,
     p_payload => p_payload);
 end;
