@@ -27,6 +27,7 @@ _LAZY: dict[str, str] = {
     "export": "kilolock.commands.transfer",
     "import": "kilolock.commands.transfer",
     "rollback": "kilolock.commands.rollback",
+    "quota": "kilolock.commands.quota",
     "tag": "kilolock.commands.tags",
 }
 

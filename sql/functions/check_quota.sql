@@ -5,15 +5,18 @@
 --
 -- p_request  {"state", "workspace", "environment", "changes"}; the state need not exist yet. changes sums up the
 --            resource_changes and the resource_drift of Terraform's plan JSON as objects {"count", "mode", "actions"}, with
---            "importing": true for what is imported and "deposed": true for what has a deposed key. "drift": true is from
---            resource_drift: an object that is gone already makes the state smaller, and its plan may create it again.
+--            "importing": true for what is imported, "deposed": true for what has a deposed key and "drift": true for what
+--            is of resource_drift. What is gone already stands there as deleted, and in resource_changes as created where
+--            the plan makes it again.
 --
 -- Only managed objects count, and no deposed ones. There was one before unless it is created or imported, and there is one
 -- after unless it is deleted or forgotten: replacing one changes nothing. Bytes cannot be told from a plan; where the bytes
 -- have reached a hard limit, a plan that adds resources does not fit.
 --
--- Answers {"state", "verdict", "added", "removed", "limits", "messages"}. verdict is ok, soft (a warning) or hard (the
--- write will be refused); messages says why. limits has what applies to the state, with used and projected numbers.
+-- Answers {"state", "verdict", "added", "removed", "limits"}. limits has a line for the resources of each scope of the
+-- state, and for its bytes where they are limited: scope, name, measure, used, projected, soft_limit, hard_limit, verdict
+-- and message, which says why. A verdict is ok, soft (a warning) or hard (the write will be refused); that of the whole is
+-- the worst.
 --
 -- Raises  KLB05  the request names no state
 --         KLB06  changes that are none
@@ -30,6 +33,7 @@ declare
   v_workspace   text;
   v_added       bigint;
   v_removed     bigint;
+  v_gone        bigint;
 begin
   if jsonb_typeof(p_request -> 'state') is distinct from 'string' then
     raise exception 'the request names no state' using errcode = 'KLB05', hint = 'Send JSON such as {"state": "prod", "changes": []}.';
@@ -53,8 +57,9 @@ begin
   end if;
 
   select coalesce(sum(n.count) filter (where not x.was and x.stays), 0),
-         coalesce(sum(n.count) filter (where x.was and not x.stays), 0)
-  into v_added, v_removed
+         coalesce(sum(n.count) filter (where x.was and not x.stays), 0),
+         coalesce(sum(n.count) filter (where x.was and not x.stays and c -> 'drift' = 'true'), 0)
+  into v_added, v_removed, v_gone
   from jsonb_array_elements(p_request -> 'changes') c
   cross join lateral (select (c ->> 'count')::numeric::bigint as count) n
   cross join lateral (
@@ -72,7 +77,7 @@ begin
                when v_added > v_removed and u.measure = 'bytes' and u.used >= u.hard_limit then 'full'
                when i.projected > u.hard_limit then 'still over hard'
                when i.projected > u.soft_limit then 'over soft'
-               when v_added > 0 and u.measure = 'resources' and u.used + v_added > u.hard_limit then 'over hard meanwhile'
+               when v_added > v_gone and u.measure = 'resources' and u.used - v_gone + v_added > u.hard_limit then 'over hard meanwhile'
              end as problem
       from kilolock.quota_usage u
       cross join lateral (
@@ -80,6 +85,7 @@ begin
       ) i
       where u.workspace = v_workspace and (u.environment = v_environment.public_id or u.environment is null)
         and (u.state = p_request ->> 'state' or u.state is null)
+        and (u.measure = 'resources' or coalesce(u.soft_limit, u.hard_limit) is not null)
     ),
     verdict as (
       select u.*, case when u.problem in ('over hard', 'full') then 'hard' when u.problem is not null then 'soft' else 'ok' end as verdict,
@@ -99,10 +105,8 @@ begin
       'added', v_added, 'removed', v_removed,
       'limits', json_agg(json_build_object('scope', v.scope, 'name', v.name, 'measure', v.measure, 'used', v.used,
         'projected', case when v.measure = 'resources' then v.projected end, 'soft_limit', v.soft_limit,
-        'hard_limit', v.hard_limit, 'verdict', v.verdict)
-        order by v.measure desc, v.scope = 'state' desc, v.scope),
-      'messages', coalesce(json_agg(v.message order by v.verdict, v.measure desc, v.scope = 'state' desc, v.scope)
-        filter (where v.message is not null), '[]'))
+        'hard_limit', v.hard_limit, 'verdict', v.verdict, 'message', v.message)
+        order by v.measure desc, v.scope = 'state' desc, v.scope))
     from verdict v
   );
 end;

@@ -79,7 +79,9 @@ begin
         'environment', v_scope.environment)) || jsonb_build_object('limits', v_after, 'before', v_before));
   end if;
 
-  return json_build_object('scope', v_scope.scope, 'name', v_scope.name, 'limits', v_after, 'warnings', (
+  return json_build_object('scope', v_scope.scope, 'name', v_scope.name, 'limits',
+    json_build_object('resources_soft', v_new.resources_soft, 'resources_hard', v_new.resources_hard,
+      'bytes_soft', v_new.bytes_soft, 'bytes_hard', v_new.bytes_hard), 'warnings', (
     select coalesce(json_agg(format('%s "%s" holds %s %s already, %s of %s', v_scope.scope, v_scope.name, u.used,
         case u.measure when 'resources' then 'managed resources' else 'bytes of state' end, u.status,
         case u.status when 'over hard limit' then u.hard_limit else u.soft_limit end) order by u.measure desc), '[]')

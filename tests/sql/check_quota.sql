@@ -14,6 +14,15 @@ as $$
   select kilolock.set_quota(jsonb_build_object('scope', p_scope, 'state', 'prod', 'limits', p_limits::jsonb), null)
 $$;
 
+-- Why, as JSON.
+create function tap.why(p_changes text)
+  returns text
+  language sql
+as $$
+  select coalesce(json_agg(l ->> 'message') filter (where l ->> 'message' is not null), '[]')::text
+  from json_array_elements(tap.check(p_changes) -> 'limits') l
+$$;
+
 -- Wrong requests
 select tap.throws_ok(format('select tap.check(%L, %L)', x.changes, x.more), x.code, null, x.changes || x.more || ' is refused')
 from (values
@@ -58,7 +67,7 @@ select tap.post('other', tap.state(1, '[' || tap.block('a') || ']'));
 select tap.limit('state', '{"resources_soft":4,"resources_hard":5}');
 select tap.limit('environment', '{"resources_hard":7}');
 select tap.results_eq(
-  format($$ select c ->> 'verdict', c ->> 'messages' from tap.check('[{"count":%s,"mode":"managed","actions":["create"]}]') c $$, x.n),
+  format($$ select tap.check(x) ->> 'verdict', tap.why(x) from (values ('[{"count":%s,"mode":"managed","actions":["create"]}]')) v(x) $$, x.n),
   format($$ values (%L, %L) $$, x.verdict, x.messages), format('%s more: %s', x.n, x.verdict))
 from (values
   (1, 'ok', '[]'),
@@ -72,8 +81,10 @@ select tap.results_eq(
      from json_array_elements(tap.check('[{"count":2,"mode":"managed","actions":["create"]}]') -> 'limits') l where l ->> 'measure' = 'resources' $$,
   $$ values ('state', 'prod', 'resources', '3', '5', '4', '5', 'soft'), ('environment', 'env_default', 'resources', '4', '6', null, '7', 'ok'),
             ('workspace', 'ws_default', 'resources', '4', '6', null, '10', 'ok') $$, 'every scope is shown with its numbers');
-select tap.is(tap.check('[{"count":3,"mode":"managed","actions":["create"]},{"count":3,"mode":"managed","actions":["delete"]}]') ->> 'messages',
+select tap.is(tap.why('[{"count":3,"mode":"managed","actions":["create"]},{"count":3,"mode":"managed","actions":["delete"]}]'),
   '["state \"prod\" may pass its hard limit of 5 while it goes on: the plan adds 3 resources and removes 3"]', 'creating before deleting may be too much in between');
+select tap.is(tap.why('[{"count":3,"mode":"managed","actions":["create"]},{"count":3,"mode":"managed","actions":["delete"],"drift":true}]'),
+  '[]', 'but not where they are gone already');
 
 -- Above the limit already
 select tap.limit('state', '{"resources_soft":null,"resources_hard":2}');
@@ -87,6 +98,8 @@ select tap.is(tap.check('[]') ->> 'verdict', 'soft', 'bytes over the soft limit 
 select tap.limit('state', '{"bytes_hard":20}');
 select tap.is(tap.check('[{"count":1,"mode":"managed","actions":["create"]}]') ->> 'verdict', 'hard', 'bytes over the hard limit leave no room');
 select tap.is(tap.check('[{"count":1,"mode":"managed","actions":["delete"]}]') ->> 'verdict', 'soft', 'but for less');
-select tap.is(tap.check('[]') #>> '{limits,3,projected}', null::text, 'bytes are not projected');
+select tap.results_eq($$ select l ->> 'used', l ->> 'projected' from json_array_elements(tap.check('[]') -> 'limits') l where l ->> 'measure' = 'bytes' $$,
+  $$ values ((select octet_length(tap.state(1, '[' || tap.block('a') || ',' || tap.block('b') || ',' || tap.block('c') || ']')))::text, null) $$,
+  'bytes are shown where they are limited, but not projected');
 
 rollback;

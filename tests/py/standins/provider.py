@@ -1,7 +1,8 @@
 """The resources of examples/big-state, served by the PyPI package ``tf``.
 
 Run as ``provider.py random|null|time``. Attributes, schema versions and replacement follow the
-real providers. STANDIN_SLEEP_FACTOR shortens every sleep.
+real providers. STANDIN_SLEEP_FACTOR shortens every sleep. Objects with an id in STANDIN_GONE, which
+commas separate, are not there any more.
 """
 
 from __future__ import annotations
@@ -79,8 +80,8 @@ class Standin(Resource):
         """Return the computed attributes."""
         return {"id": str(secrets.randbits(63))}
 
-    def read(self, ctx: Any, current: dict) -> dict:
-        return current
+    def read(self, ctx: Any, current: dict) -> dict | None:
+        return None if current["id"] in os.environ.get("STANDIN_GONE", "").split(",") else current
 
     def update(self, ctx: Any, current: dict, planned: dict) -> dict:
         return planned
