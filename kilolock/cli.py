@@ -27,6 +27,8 @@ _LAZY: dict[str, str] = {
     "export": "kilolock.commands.transfer",
     "import": "kilolock.commands.transfer",
     "rollback": "kilolock.commands.rollback",
+    "diff": "kilolock.commands.history",
+    "history": "kilolock.commands.history",
     "quota": "kilolock.commands.quota",
     "tag": "kilolock.commands.tags",
 }

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import base64
 import json
 from typing import Any
 
@@ -54,6 +55,185 @@ def test_tags_that_cannot_be_are_refused(ask: Kl, three: list[bytes]) -> None:  
     failed(ask("tag", "set", "x", "prod", "--to", "9"), 3)
     failed(ask("tag", "set", "x", "nowhere"), 3)
     failed(ask("tag", "list", "nowhere"), 3)
+
+
+def instance(**attributes: Any) -> dict[str, Any]:
+    return {"schema_version": 0, "attributes": attributes, "sensitive_attributes": []}
+
+
+def write(kld: Any, serial: int, who: str = "ann", name: str = "prod", **parts: Any) -> bytes:
+    """POST a state with blocks {name: instances} and outputs, as Terraform would."""
+    outputs = parts.pop("outputs", {})
+    blocks = []
+    for key, instances in parts.items():
+        module, _, block = key.rpartition("__")
+        named = {"module": f"module.{module}"} if module else {}
+        named |= {"mode": "managed", "type": "test", "name": block, "provider": "p"}
+        blocks.append(named | {"instances": instances})
+    body = {"version": 4, "terraform_version": "1.11.4", "serial": serial, "lineage": "l"}
+    text = json.dumps(body | {"outputs": outputs, "resources": blocks}, indent=2).encode()
+    credentials = base64.b64encode(f"{who}:x".encode()).decode()
+    status, _, answer = kld.request(
+        "POST", f"{STATES}/{name}", text, {"Authorization": f"Basic {credentials}"}
+    )
+    assert status == 200, answer
+    return text
+
+
+@pytest.fixture
+def life(kld: Any) -> list[bytes]:
+    """A state "prod" that was changed, deleted, and made again."""
+    secret = instance(id="s", user="u", password="one")
+    path = [[{"type": "get_attr", "value": "password"}]]
+    secret["sensitive_attributes"] = path
+    changed = {**secret, "attributes": {**secret["attributes"], "password": "two"}}
+    odd = 'a.b["x"]\n\u202e'
+    output = {"vpc": {"value": "v-1", "type": "string"}}
+    hidden = {"key": {"value": "one", "type": "string", "sensitive": True}}
+    bodies = [
+        write(
+            kld, 1, outputs=output | hidden, a=[instance(id="a", tags={"Name": "x"})], s=[secret]
+        ),
+        write(
+            kld,
+            2,
+            "bob",
+            outputs={"vpc": {"value": "v-2", "type": "string"}} | hidden,
+            a=[instance(id="a", tags={"Name": "y", "k.1": [1, None]})],
+            s=[changed],
+            net__each=[instance(id="e1") | {"index_key": odd}],
+        ),
+    ]
+    assert kld.request("DELETE", f"{STATES}/prod")[0] == 200
+    hidden["key"]["value"] = "two"
+    bodies.append(write(kld, 3, "cat", outputs=hidden, s=[changed]))
+    return bodies
+
+
+def test_history_lists_versions_and_deletions(ask: Kl, life: list[bytes]) -> None:  # noqa: F811
+    listed = rows(ask("history", "prod", "--format", "json"))
+    assert [
+        (r["version"], r["serial"], r["who"], r["source"], r["resources"], r["size"])
+        for r in listed
+    ] == [
+        (3, 3, "cat", "apply", 1, len(life[2])),
+        (None, None, "anonymous", "delete", 0, None),
+        (2, 2, "bob", "apply", 3, len(life[1])),
+        (1, 1, "ann", "apply", 2, len(life[0])),
+    ]
+    assert [(r["created"], r["updated"], r["deleted"]) for r in listed] == [
+        (1, 0, 0),
+        (0, 0, 3),
+        (1, 2, 0),
+        (2, 0, 0),
+    ]
+    assert ask("tag", "set", "v one", "prod", "--to", "1").returncode == 0
+    lines = ask("history", "prod").stdout.splitlines()
+    assert len(lines) == 5
+    assert "+1 ~2 -0" in lines[3] and " bytes" in lines[3]
+    assert lines[4].endswith("v one")
+    done = ask("history", "prod", "--limit", "1", "--offset", "2", "--format", "csv")
+    assert done.stdout.splitlines()[1].startswith("2,2,")
+    assert "--offset 3" in done.stderr
+    assert ask("history", "prod", "--offset", "9", "--format", "json").stdout == "[]\n"
+    failed(ask("history", "nowhere"), 3)
+    failed(ask("history"), 2)
+    failed(ask("history", "prod", "--limit", "0"), 2)
+
+
+def test_history_of_one_resource(ask: Kl, life: list[bytes]) -> None:  # noqa: F811
+    told = rows(ask("history", "prod", "--address", "test.a", "--format", "json"))
+    assert [(r["version"], r["who"], r["source"], r["change"], r["attribute"]) for r in told] == [
+        (3, "anonymous", "delete", "delete", ""),
+        (2, "bob", "apply", "update", "tags.Name"),
+        (2, "bob", "apply", "update", 'tags["k.1"]'),
+        (1, "ann", "apply", "create", ""),
+    ]
+    assert (told[1]["from"], told[1]["to"], told[2]["to"]) == ("x", "y", [1, None])
+    text = ask("history", "prod", "--address", "test.a").stdout
+    assert '"x"' in text and "[1, null]" in text
+    done = ask("history", "prod", "--address", "test.s")
+    assert "one" not in done.stdout and "two" not in done.stdout and "sha256" not in done.stdout
+    assert done.stdout.count("(sensitive)") == 2
+    older = ask("history", "prod", "--address", "test.a", "--offset", "1", "--limit", "1")
+    assert "tags.Name" in older.stdout and "create" not in older.stdout
+    failed(ask("history", "prod", "--address", "test.none"), 3)
+    failed(ask("history", "nowhere", "--address", "test.a"), 3)
+
+
+def test_diff_shows_values_and_hides_secrets(ask: Kl, life: list[bytes]) -> None:  # noqa: F811
+    found = rows(ask("diff", "prod", "--from", "1", "--to", "serial:2", "--format", "json"))
+    told = {(r["kind"], r["address"], r["attribute"]): (r["from"], r["to"]) for r in found}
+    odd = [address for _, address, _ in told if address.startswith("module.net")]
+    assert len(odd) == 1
+    assert told == {
+        ("resource", odd[0], ""): (None, {"id": "e1"}),
+        ("resource", "test.a", "tags.Name"): ("x", "y"),
+        ("resource", "test.a", 'tags["k.1"]'): (None, [1, None]),
+        ("resource", "test.s", "password"): ("(sensitive)", "(sensitive)"),
+        ("output", "vpc", ""): ("v-1", "v-2"),
+    }
+    text = ask("diff", "prod", "--from", "1", "--to", "2")
+    assert "version 1" in text.stderr and "version 2" in text.stderr
+    assert "output.vpc" in text.stdout and "\u202e" not in text.stdout
+    assert len(text.stdout.splitlines()) == 6
+    unified = ask("diff", "prod", "--from", "1", "--to", "2", "--format", "unified").stdout
+    lines = unified.splitlines()
+    assert lines[0].startswith("--- prod version 1 (serial 1")
+    for line in (
+        "@@ update test.a @@",
+        '-tags.Name = "x"',
+        '+tags.Name = "y"',
+        "-password = (sensitive)",
+        "+password = (sensitive)",
+        '+id = "e1"',
+        "@@ update output.vpc @@",
+        '-value = "v-1"',
+    ):
+        assert line in lines
+    for shown in (unified, text.stdout, json.dumps(found)):
+        assert "sha256" not in shown and '"one"' not in shown and '"two"' not in shown
+
+
+def test_diff_goes_either_way_and_counts(ask: Kl, life: list[bytes]) -> None:  # noqa: F811
+    def summary(*more: str) -> list[tuple[str, str, int]]:
+        done = ask("diff", "prod", "--summary", "--format", "json", *more)
+        return [(r["change"], r["type"], r["count"]) for r in rows(done)]
+
+    assert summary("--from", "1", "--to", "2") == [
+        ("create", "test", 1),
+        ("update", "test", 2),
+        ("update", "output", 1),
+    ]
+    assert summary("--from", "2", "--to", "1") == [
+        ("delete", "test", 1),
+        ("update", "test", 2),
+        ("update", "output", 1),
+    ]
+    # By default it is what the last write did; here it came after a deletion.
+    assert summary() == [("delete", "test", 2), ("delete", "output", 1), ("update", "output", 1)]
+    assert summary("--from", "1", "--to", "2", "--address", "test.*") == [("update", "test", 2)]
+    assert summary("--from", "1", "--to", "2", "--address", "module.net.test.each[*]") == [
+        ("create", "test", 1)
+    ]
+    assert summary("--from", "1", "--to", "2", "--address", "test_a") == []
+    same = ask("diff", "prod", "--from", "current", "--to", "@0")
+    assert same.stdout.splitlines() == ["change  address  attribute  from  to"]
+    both = ask("diff", "prod", "--from", "3", "--to", "3", "--format", "unified").stdout
+    assert len(both.splitlines()) == 2
+
+
+def test_diff_refuses_what_is_not_there(ask: Kl, life: list[bytes], kld: Any) -> None:  # noqa: F811
+    assert "no version 9" in failed(ask("diff", "prod", "--from", "9"), 3)
+    assert '"yesteryear"' in failed(ask("diff", "prod", "--to", "yesteryear"), 3)
+    failed(ask("diff", "nowhere"), 3)
+    failed(ask("diff"), 2)
+    failed(ask("diff", "prod", "--format", "xml"), 2)
+    failed(ask("diff", "prod", "--summary", "--format", "unified"), 2)
+    write(kld, 1, name="young")
+    failed(ask("diff", "young"), 3)
+    assert kld.request("DELETE", f"{STATES}/young")[0] == 200
+    assert "@1 is the last" in failed(ask("diff", "young", "--from", "1"), 3)
 
 
 def test_actions_refuse_bodies_of_any_shape(kld: Any, three: list[bytes]) -> None:
