@@ -20,22 +20,27 @@ from (
   join kilolock.workspaces w on w.id = e.workspace_id
   left join kilolock.quotas q on q.state_id = s.id
   union all
-  select 'environment', w.public_id, e.public_id, null,
-         (select coalesce(sum(s.managed_count), 0)::bigint from kilolock.states s where s.environment_id = e.id),
-         (select coalesce(sum(s.head_size), 0)::bigint from kilolock.states s where s.environment_id = e.id),
-         q.id, q.resources_soft, q.resources_hard, q.bytes_soft, q.bytes_hard, q.set_by, q.set_at
+  select 'environment', w.public_id, e.public_id, null, t.resources, t.bytes, q.id,
+         q.resources_soft, q.resources_hard, q.bytes_soft, q.bytes_hard, q.set_by, q.set_at
   from kilolock.environments e
   join kilolock.workspaces w on w.id = e.workspace_id
   left join kilolock.quotas q on q.environment_id = e.id
+  cross join lateral (
+    select coalesce(sum(s.managed_count), 0)::bigint as resources, coalesce(sum(s.head_size), 0)::bigint as bytes
+    from kilolock.states s
+    where s.environment_id = e.id
+  ) t
   union all
-  select 'workspace', w.public_id, null, null,
-         (select coalesce(sum(s.managed_count), 0)::bigint from kilolock.environments e
-          join kilolock.states s on s.environment_id = e.id where e.workspace_id = w.id),
-         (select coalesce(sum(s.head_size), 0)::bigint from kilolock.environments e
-          join kilolock.states s on s.environment_id = e.id where e.workspace_id = w.id),
-         q.id, q.resources_soft, q.resources_hard, q.bytes_soft, q.bytes_hard, q.set_by, q.set_at
+  select 'workspace', w.public_id, null, null, t.resources, t.bytes, q.id,
+         q.resources_soft, q.resources_hard, q.bytes_soft, q.bytes_hard, q.set_by, q.set_at
   from kilolock.workspaces w
   left join kilolock.quotas q on q.workspace_id = w.id
+  cross join lateral (
+    select coalesce(sum(s.managed_count), 0)::bigint as resources, coalesce(sum(s.head_size), 0)::bigint as bytes
+    from kilolock.environments e
+    join kilolock.states s on s.environment_id = e.id
+    where e.workspace_id = w.id
+  ) t
 ) c
 cross join lateral (
   values ('resources', c.resources, c.resources_soft, c.resources_hard), ('bytes', c.bytes, c.bytes_soft, c.bytes_hard)
