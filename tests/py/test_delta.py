@@ -14,6 +14,7 @@ from hypothesis import strategies as st
 from test_write_path import (
     AT,
     LIVE,
+    MISCOUNTED,
     PROVIDER,
     documents,
     encode,
@@ -156,6 +157,7 @@ def test_a_delta_gives_what_an_independent_edit_gives(
         versions[result["version"]] = body
         document = json.loads(body)
         assert rows_of(connection, LIVE, name) == expected_rows(document)
+        assert connection.execute(MISCOUNTED).fetchall() == []
         assert write(connection, name, body)["changed"] is False
     for version, held in versions.items():
         assert get(connection, name, version) == held

@@ -206,6 +206,15 @@ REPLAYED = """
   where s.name = %s and h.from_version <= %s
     and (h.until_version is null or h.until_version > %s)"""
 
+MISCOUNTED = """
+  select s.name, s.managed_count, s.head_size
+  from kilolock.states s
+  left join kilolock.version_documents d on d.id = s.current_version_id
+  where (s.managed_count, s.head_size) is distinct from (
+    (select count(*) from kilolock.resources r
+     where r.state_id = s.id and r.mode = 'managed' and r.deposed_key is null),
+    coalesce(d.raw_size, 0))"""
+
 
 @pytest.fixture(scope="module")
 def connection(make_database: Any) -> Any:
@@ -280,6 +289,7 @@ def test_bytes_rows_and_history_agree_with_an_independent_reading(
         stored.append((result["version"], body, document))
         assert get(connection, name, None) == body
         assert rows_of(connection, LIVE, name) == expected(document)
+        assert connection.execute(MISCOUNTED).fetchall() == []
         assert write(connection, name, body)["changed"] is False
     assert [v for v, _, _ in stored] == list(range(1, len(stored) + 1))
     for version, body, document in stored:
