@@ -15,5 +15,15 @@ ACTIONS: dict[str, str] = {
     "refresh-runs/begin": "begin_refresh",
     "refresh-runs/finish": "finish_refresh",
     "refresh-runs/preview": "preview_refresh",
+    "state-engine/capabilities": "read_capabilities",
+    "state-engine/apply-runs/begin": "begin_apply_run",
+    "state-engine/apply-runs/finish": "finish_apply_run",
+    "state-engine/apply-runs/abort": "abort_apply_run",
+    "state-engine/apply-runs/status": "read_apply_run",
+    "state-engine/apply-runs/{run}/status": "read_apply_run",
+    "state-engine/reservations/acquire": "acquire_reservations",
+    "state-engine/reservations/renew": "renew_reservations",
+    "state-engine/reservations/release": "release_reservations",
+    "state-engine/state/commit": "commit_delta",
 }
-"""Path below /v1/ to the function that does it."""
+"""Path below /v1/ to the function that does it; one named read_… answers GET too."""

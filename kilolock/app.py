@@ -62,7 +62,8 @@ def create_app(db: Database, settings: Settings) -> Front:
     app.add_route("/v1/state-versions/{state:state}", StateVersion(db))
     app.add_route("/v1/query", Query(db))
     for path, function in ACTIONS.items():
-        app.add_route(f"/v1/{path}", Action(db, function, settings.max_state_mb * _MIB))
+        kind = Reading if function.startswith("read_") else Action
+        app.add_route(f"/v1/{path}", kind(db, function, settings.max_state_mb * _MIB))
     app.add_route("/healthz", Health())
     app.add_route("/readyz", Ready(db))
     app.add_route("/versionz", Version())
@@ -121,7 +122,12 @@ class State:
 
     def on_lock(self, req: falcon.Request, resp: falcon.Response, state: Address) -> None:
         """Take the lock."""
-        self._db.call("acquire_lock", *state, _body(req, _LOCK_INFO_LIMIT), req.context.actor)
+        body = _body(req, _LOCK_INFO_LIMIT)
+        holder = self._db.call("request_lock", *state, body, req.context.actor)
+        if holder is not None:
+            resp.status = falcon.HTTP_423
+            resp.content_type = falcon.MEDIA_JSON
+            resp.text = holder
 
     def on_unlock(self, req: falcon.Request, resp: falcon.Response, state: Address) -> None:
         """Release the lock."""
@@ -185,10 +191,10 @@ class Action:
         self._function = function
         self._limit = limit
 
-    def on_post(self, req: falcon.Request, resp: falcon.Response) -> None:
+    def on_post(self, req: falcon.Request, resp: falcon.Response, **parts: str) -> None:
         """Do it."""
-        body = _body(req, self._limit)
         try:
+            body = _body(req, self._limit).decode("utf-8-sig")
             request = json.loads(body)
         except (ValueError, RecursionError):
             request = None
@@ -197,9 +203,22 @@ class Action:
                 title="the body is not a JSON object",
                 description='Send an object such as {"state": "prod"}.',
             )
-        req.env["kilolock.state"] = request.get("state")
-        resp.text = self._db.call(self._function, body.decode("utf-8-sig"), req.context.actor)
+        if parts:
+            body = json.dumps(request | _decoded(parts))
+        self._do(req, resp, request.get("state"), body)
+
+    def _do(self, req: falcon.Request, resp: falcon.Response, state: Any, request: str) -> None:
+        req.env["kilolock.state"] = state
+        resp.text = self._db.call(self._function, request, req.context.actor)
         resp.content_type = falcon.MEDIA_JSON
+
+
+class Reading(Action):
+    """An action that only tells something: GET does it too, with what stands in the path."""
+
+    def on_get(self, req: falcon.Request, resp: falcon.Response, **parts: str) -> None:
+        """Tell it."""
+        self._do(req, resp, None, json.dumps(_decoded(parts)))
 
 
 class Health:
@@ -555,6 +574,10 @@ def _decode(text: str, what: str) -> str:
     if _CONTROL.search(decoded):
         raise falcon.HTTPBadRequest(title=f"the {what} in the URL holds control characters")
     return decoded
+
+
+def _decoded(parts: dict[str, str]) -> dict[str, str]:
+    return {key: _decode(value, key) for key, value in parts.items()}
 
 
 def _credentials(header: str) -> tuple[str | None, bytes | None]:

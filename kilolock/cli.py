@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+import json
 import sys
+from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 
 import click
 
@@ -18,7 +21,7 @@ from kilolock.console import (
     show,
 )
 from kilolock.discovery import SourceError, Target
-from kilolock.output import cell, size
+from kilolock.output import cell, printable, size, to_table
 
 _CONTEXT = {"help_option_names": ["-h", "--help"], "max_content_width": 100}
 
@@ -40,11 +43,31 @@ _LIST = """
     order by environment, name"""
 
 _STATUS = """
-    select name, environment, version, serial, lineage, terraform_version, resources, size,
-           updated_at, lock_id, lock_operation, locked_by, locked_since
-    from kilolock.state_overview
-    where name = ($1)[1] or ($1)[1] is null
-    order by environment, name"""
+    select o.name, o.environment, o.version, o.serial, o.lineage, o.terraform_version, o.resources,
+           o.size, o.updated_at, o.lock_id, o.lock_operation, o.locked_by, o.locked_since,
+           o.versions, runs.runs, reservations.reservations, queue.queue
+    from kilolock.state_overview o
+    cross join lateral (
+      select coalesce(jsonb_agg(to_jsonb(r) - '{state_name,state_id}'::text[]
+               || jsonb_build_object('seconds_left',
+                    round(extract(epoch from r.expires_at - clock_timestamp())))
+               order by r.started_at), '[]') as runs
+      from kilolock.run_overview r
+      where r.state_id = o.state_id and r.status = 'running') runs
+    cross join lateral (
+      select coalesce(jsonb_agg(to_jsonb(v) - 'state_id' order by v.acquired_at, v.mode desc,
+               v.address), '[]') as reservations
+      from (select v.* from kilolock.resource_reservations v where v.state_id = o.state_id
+            order by v.acquired_at, v.mode desc, v.address limit 100) v) reservations
+    cross join lateral (
+      select coalesce(jsonb_agg(to_jsonb(q) - '{state_name,state_id,writes,reads}'::text[]
+               || jsonb_build_object('addresses', (q.writes || q.reads)[1:5],
+                    'address_count', cardinality(q.writes || q.reads))
+               order by q.place), '[]') as queue
+      from kilolock.reservation_queue q
+      where q.state_id = o.state_id) queue
+    where o.name = ($1)[1] or ($1)[1] is null
+    order by o.environment, o.name"""
 
 _BLAST_RADIUS = """
     select b.address, b.type, b.depth
@@ -135,7 +158,9 @@ def list_states(fmt: str, target: Target) -> None:
 @format_option
 @connection_options
 def status(state: str | None, fmt: str, target: Target) -> None:
-    """Show the version, size and lock of STATE; by default of this directory's, else of all.
+    """Show the version, size, lock and apply runs of STATE; by default this directory's, else all.
+
+    Of the runs it shows what they reserve, and who waits for it, first come first.
 
     \b
     Example:
@@ -206,7 +231,7 @@ def _read(file: str) -> str:
 def _describe(row: dict[str, str | None]) -> str:
     lines = [
         ("State", row["name"]),
-        ("Version", "none yet" if row["version"] in (None, "0") else row["version"]),
+        ("Version", row["version"] or ("none yet" if row["versions"] == "0" else "deleted")),
         ("Serial", row["serial"]),
         ("Lineage", row["lineage"]),
         ("Terraform", row["terraform_version"]),
@@ -224,9 +249,43 @@ def _describe(row: dict[str, str | None]) -> str:
         lines.append(("Lock", f"held by {holder} since {moment(row['locked_since'])}"))
         lines.append(("Lock ID", row["lock_id"]))
         lines.append(("To free it", f"terraform force-unlock {row['lock_id']}"))
-    shown = (
-        f"{label + ':':<13}{''.join(c for c in value if c.isprintable())}"
-        for label, value in lines
-        if value
-    )
+    shown = [f"{label + ':':<13}{printable(value)}" for label, value in lines if value]
+    for title, table in _describe_runs(row):
+        shown += ["", title, *(f"  {line}" for line in table)]
     return "\n".join(shown)
+
+
+def _describe_runs(row: dict[str, str | None]) -> Iterator[tuple[str, Iterator[str]]]:
+    runs, held, queue = (json.loads(row[k] or "[]") for k in ("runs", "reservations", "queue"))
+    lines: list[tuple[str | None, ...]] = []
+    if runs:
+        for r in runs:
+            holds = f"{r['write_count']} to write, {r['read_count']} to read"
+            if not r["acquired_at"]:
+                holds = "nothing, it waits" if r["waiting_since"] else "nothing"
+            lease, base = f"in {r['seconds_left']} s", str(r["base_version"])
+            began = moment(r["started_at"])
+            lines.append((r["apply_run_id"], r["holder"], began, base, holds, lease))
+        head = ("run", "who", "began", "on version", "holds", "lease ends")
+        yield "Apply runs", to_table(head, lines)
+    if held:
+        lines = [
+            (v["address"], v["mode"], v["holder"], moment(v["acquired_at"]), v["apply_run_id"])
+            for v in held
+        ]
+        more = sum(r["write_count"] + r["read_count"] for r in runs if r["acquired_at"]) - len(held)
+        if more > 0:
+            lines.append((f"and {more} more", "", "", "", ""))
+        yield "Reservations", to_table(("address", "to", "who", "since", "run"), lines)
+    if queue:
+        lines = [
+            (str(q["place"]), q["holder"], moment(q["waiting_since"]), _wish(q)) for q in queue
+        ]
+        yield "Queue", to_table(("place", "who", "since", "waits for"), lines)
+
+
+def _wish(request: dict[str, Any]) -> str:
+    if request["kind"] == "lock":
+        return "the lock"
+    more = request["address_count"] - len(request["addresses"])
+    return ", ".join(request["addresses"]) + (f" and {more} more" if more else "")

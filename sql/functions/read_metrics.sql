@@ -19,6 +19,11 @@ as $$
     select 'kilolock_oldest_lock_seconds', 'Age of the oldest lock held.', 'gauge',
            (select coalesce(round(extract(epoch from clock_timestamp() - min(l.acquired_at)), 3), 0) from kilolock.state_locks l)
     union all
+    select 'kilolock_apply_runs', 'Apply runs that are alive.', 'gauge',
+           (select count(*) from kilolock.apply_runs r where r.status = 'running' and r.expires_at > clock_timestamp())
+    union all
+    select 'kilolock_reservation_queue', 'Apply runs and LOCKs that wait.', 'gauge', (select count(*) from kilolock.reservation_queue q)
+    union all
     select 'kilolock_state_versions', 'Versions stored.', 'gauge',
            (select count(*) from kilolock.version_documents d where d.pruned_at is null)
     union all

@@ -3,8 +3,13 @@
 -- The ID comes as ?ID=, in a LockInfo, or as a bare word. No ID and no body is what terraform force-unlock sends:
 -- it opens the lock, whoever holds it. Not locked is no error, since clients repeat an UNLOCK whose answer was lost.
 --
+-- A refused LOCK names the apply run that stands in its way as if it were a lock. So the ID of a run ends that run, and
+-- where the state is not locked, force ends the one run that reserves addresses. Of several it ends none: Terraform
+-- does not say which it was told.
+--
 -- Raises  KLB02  the body is broken JSON, or a LockInfo without an ID
 --         KLC02  another holds the lock; DETAIL is the holder's LockInfo
+--         KLC16  by force, but several apply runs reserve addresses
 -- Locks   the states row
 create or replace function kilolock.release_lock(
   p_workspace text, p_environment text, p_name text, p_lock_id text, p_body bytea, p_actor text
@@ -19,6 +24,9 @@ declare
   v_body  text;
   v_state kilolock.states;
   v_lock  kilolock.state_locks;
+  v_runs  bigint;
+  v_run_id text;
+  v_run   kilolock.apply_runs;
 begin
   begin
     v_body := btrim(convert_from(coalesce(p_body, ''), 'UTF8'), e' \t\r\n');
@@ -44,8 +52,27 @@ begin
       using errcode = 'KLC02', detail = v_lock.lock_info,
             hint = format('Only its holder releases it; terraform force-unlock %s opens it by force.', v_lock.lock_id);
   end if;
-  if not found and v_id is not null then
-    return;
+  if not found then
+    perform kilolock._sweep_runs(v_state.id);
+    if v_id is null then
+      select count(*), min(q.apply_run_id) into v_runs, v_run_id
+      from kilolock.reservation_requests q
+      where q.state_id = v_state.id and q.granted_at is not null;
+      if v_runs > 1 then
+        raise exception 'addresses of state "%" are reserved by % apply runs', p_name, v_runs
+          using errcode = 'KLC16', hint = 'kl status shows them; end one with kl apply abort RUN.';
+      end if;
+    end if;
+    select r.* into v_run
+    from kilolock.apply_runs r
+    where r.state_id = v_state.id and r.id = coalesce(v_id, v_run_id) and r.status = 'running';
+    if found then
+      perform kilolock._end_run(v_run, 'aborted', concat('aborted by ', coalesce(p_actor, 'anonymous'), ' with an unlock'),
+        coalesce(p_actor, 'anonymous'));
+      return;
+    elsif v_id is not null then
+      return;
+    end if;
   end if;
 
   delete from kilolock.state_locks l where l.state_id = v_state.id;

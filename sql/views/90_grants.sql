@@ -5,3 +5,4 @@ grant select on kilolock.workspaces, kilolock.environments, kilolock.states, kil
   kilolock.quotas
 to kilolock_reader;
 grant select on kilolock.refresh_runs to kilolock_reader;
+grant select on kilolock.apply_runs, kilolock.apply_run_commits to kilolock_reader;

@@ -229,3 +229,59 @@ create or replace function tap.lock(p_name text, p_id text)
 as $$
   select kilolock.acquire_lock(null, null, p_name, convert_to(format('{"ID":"%s","Operation":"OperationTypeApply","Info":"","Who":"ann@host","Version":"1.11.4","Created":"2026-03-04T05:06:07.890123456Z","Path":""}', p_id), 'UTF8'), null)
 $$;
+
+-- An action, by its function; {"run": "ann"} means the run that tap.run began for ann.
+create or replace function tap.act(p_function text, p_request jsonb, p_actor text default null)
+  returns jsonb
+  language plpgsql
+as $$
+declare
+  v_answer jsonb;
+begin
+  execute format('select kilolock.%I($1, $2)', p_function) into v_answer
+  using p_request || coalesce((
+    select jsonb_build_object('run', r.id)
+    from kilolock.apply_runs r
+    where to_jsonb(r.holder) = p_request -> 'run'
+    order by r.started_at desc
+    limit 1), '{}'), p_actor;
+  return v_answer;
+end;
+$$;
+
+-- Begin an apply run; its holder is how tap.act finds it.
+create or replace function tap.run(p_who text, p_state text default 'prod', p_base bigint default 0)
+  returns jsonb
+  language sql
+as $$
+  select tap.act('begin_apply_run', jsonb_build_object('state', p_state, 'who', p_who, 'base_version', p_base))
+$$;
+
+-- Ask for addresses: 'granted', or how many stand in the way and its place.
+create or replace function tap.acquire(p_run text, p_write text[] default '{}', p_read text[] default '{}')
+  returns text
+  language sql
+as $$
+  select case
+    when (a.answer ->> 'granted')::boolean then 'granted'
+    else concat_ws(' ', a.answer ->> 'blockers_count', 'in the way,', 'place ' || (a.answer ->> 'place'))
+  end
+  from tap.act('acquire_reservations', jsonb_build_object('run', p_run, 'write', p_write, 'read', p_read)) a(answer)
+$$;
+
+-- Let the lease of a run, or its place in the queue, end.
+create or replace function tap.expire(p_run text)
+  returns void
+  language sql
+as $$
+  update kilolock.apply_runs r set expires_at = clock_timestamp() - interval '1 second' where r.holder = p_run
+$$;
+
+-- A delta that puts one instance.
+create or replace function tap.delta(p_name text, p_module text default '', p_key text default null)
+  returns jsonb
+  language sql
+as $$
+  select jsonb_build_object('put', jsonb_build_array(jsonb_build_object('module', p_module, 'mode', 'managed', 'type', 't', 'name', p_name,
+    'provider', 'provider["p"]', 'instance', '{' || coalesce('"index_key":' || p_key || ',', '') || '"schema_version":0,"attributes":{"id":"x"}}')))
+$$;

@@ -28,4 +28,14 @@ select tap.lives_ok(
   $$ select kilolock.acquire_lock(null, null, 'odd', convert_to('{"ID":"x","Info":"\u0000 \\u0000 \ud800"}', 'UTF8'), null) $$,
   'what PostgreSQL cannot decode does not hinder a lock');
 
+-- Apply runs
+select tap.run('ann', 'res'), tap.run('bob', 'res');
+select tap.acquire('ann', '{a}');
+select tap.acquire('bob', '{a}');
+select tap.throws_ok($$ select tap.lock('res', 'b') $$, 'KLL11', null, 'reserved addresses keep a state from being locked');
+select tap.act('release_reservations', '{"run": "ann"}');
+select tap.throws_ok($$ select tap.lock('res', 'b') $$, 'KLL11', null, 'so do runs that wait');
+select tap.act('release_reservations', '{"run": "bob"}');
+select tap.lives_ok($$ select tap.lock('res', 'b') $$, 'runs that want nothing do not');
+
 rollback;

@@ -13,4 +13,11 @@ select tap.throws_ok($$ select kilolock.delete_state(null, null, 'never', null, 
 select tap.is((tap.post('prod', tap.state(1, '[' || tap.block('a') || ']'), 'x') ->> 'version'), '2', 'the next write is the next version');
 select tap.is((select count(distinct h.resource_id) from kilolock.resource_history h), 1::bigint, 'an address that comes back keeps its id');
 
+select tap.post('res', tap.state(1));
+select tap.run('ann', 'res');
+select tap.acquire('ann', '{}', '{a}');
+select tap.throws_ok($$ select kilolock.delete_state(null, null, 'res', null, null) $$, 'KLL11', null, 'a state of which something is reserved is not deleted');
+select tap.act('finish_apply_run', '{"run": "ann", "status": "failed"}');
+select tap.lives_ok($$ select kilolock.delete_state(null, null, 'res', null, null) $$, 'until the run is over');
+
 rollback;

@@ -28,4 +28,29 @@ select tap.lives_ok(
   $$ select kilolock.release_lock(null, null, 'never', null, '', null) $$, 'an unknown state has nothing to release');
 select tap.is_empty($$ select 1 from kilolock.states s where s.name = 'never' $$, 'and is not made by it');
 
+-- Apply runs
+select tap.run('ann', 'res'), tap.run('bob', 'res');
+select tap.acquire('ann', '{a}');
+select kilolock.release_lock(null, null, 'res', (select r.id from kilolock.apply_runs r where r.holder = 'ann'), '', 'eve');
+select tap.results_eq(
+  $$ select r.status, r.message from kilolock.apply_runs r where r.holder = 'ann' $$, $$ values ('aborted', 'aborted by eve with an unlock') $$,
+  'the ID of an apply run ends it');
+select tap.lives_ok($$ select kilolock.release_lock(null, null, 'res', (select r.id from kilolock.apply_runs r where r.holder = 'ann'), '', 'eve') $$,
+  'ending it again is a retry');
+select tap.run('cid', 'res');
+select tap.acquire('bob', '{a}');
+select tap.acquire('cid', '{b}');
+select tap.throws_ok($$ select kilolock.release_lock(null, null, 'res', null, '', null) $$, 'KLC16', null, 'by force none of several runs is ended');
+select tap.act('release_reservations', '{"run": "cid"}');
+select kilolock.release_lock(null, null, 'res', null, '', 'eve');
+select tap.results_eq(
+  $$ select r.holder, r.status from kilolock.apply_runs r where r.holder <> 'ann' order by 1 $$, $$ values ('bob', 'aborted'), ('cid', 'running') $$,
+  'but the only one that reserves something');
+select tap.lock('res', 'L');
+select tap.acquire('cid', '{b}');
+select tap.throws_ok($$ select kilolock.release_lock(null, null, 'res', (select r.id from kilolock.apply_runs r where r.holder = 'cid'), '', null) $$,
+  'KLC02', null, 'a run that waits for a lock is not named by it');
+select kilolock.release_lock(null, null, 'res', null, '', null);
+select tap.is((select r.status from kilolock.apply_runs r where r.holder = 'cid'), 'running', 'force opens the lock that is held, and ends no run');
+
 rollback;

@@ -102,4 +102,15 @@ select tap.results_eq(
      from kilolock.resources r join kilolock.states s on s.id = r.state_id where s.name = 'odd' $$,
   $$ values (e'a\ufffdb', '\u0000', e'\ufffd', true, e'\ufffd') $$, 'only what jsonb cannot hold becomes U+FFFD');
 
+-- Apply runs
+select tap.post('res', tap.state(1));
+select tap.run('ann', 'res');
+select tap.acquire('ann', '{a}');
+select tap.throws_ok($$ select tap.post('res', tap.state(2)) $$, 'KLL11', null, 'a write beside reserved addresses is refused');
+select tap.throws_ok($$ select tap.post('res', tap.state(2), (select r.id from kilolock.apply_runs r where r.holder = 'ann')) $$, 'KLC01', null,
+  'the ID of the run is no lock ID');
+select tap.expire('ann');
+select tap.lives_ok($$ select tap.post('res', tap.state(2)) $$, 'until their lease has ended');
+select tap.is((select r.status from kilolock.apply_runs r where r.holder = 'ann'), 'aborted', 'which the write finds out');
+
 rollback;
