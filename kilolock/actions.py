@@ -7,6 +7,8 @@ calls the same functions, through a kld or directly.
 from __future__ import annotations
 
 ACTIONS: dict[str, str] = {
+    "prune": "prune_versions",
+    "purge": "purge_version",
     "rollback": "rollback_state",
     "tag/set": "set_tag",
     "tag/unset": "unset_tag",

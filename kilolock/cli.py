@@ -32,6 +32,8 @@ _LAZY: dict[str, str] = {
     "rollback": "kilolock.commands.rollback",
     "diff": "kilolock.commands.history",
     "history": "kilolock.commands.history",
+    "prune": "kilolock.commands.retention",
+    "purge": "kilolock.commands.retention",
     "quota": "kilolock.commands.quota",
     "tag": "kilolock.commands.tags",
 }

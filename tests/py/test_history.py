@@ -236,8 +236,49 @@ def test_diff_refuses_what_is_not_there(ask: Kl, life: list[bytes], kld: Any) ->
     assert "@1 is the last" in failed(ask("diff", "young", "--from", "1"), 3)
 
 
+def test_prune_shows_then_removes(ask: Kl, three: list[bytes], kld: Any) -> None:  # noqa: F811
+    assert ask("tag", "set", "first", "prod", "--to", "1").returncode == 0
+    done = ask("prune", "prod", "--keep", "1", "--format", "json")
+    assert [r["version"] for r in rows(done)] == [2]
+    assert "would go" in done.stderr and "2 versions would be left" in done.stderr
+    assert [r["version"] for r in rows(ask("history", "prod", "--format", "json"))] == [3, 2, 1]
+    assert rows(ask("prune", "prod", "--keep-days", "1", "--format", "json")) == []
+    assert ask("prune", "prod", "--keep-days", "0").stdout.splitlines()[1].startswith("2  ")
+    done = ask("prune", "prod", "--keep", "1", "--apply")
+    assert done.returncode == 0 and "1 version and" in done.stderr and "are gone" in done.stderr
+    assert [r["version"] for r in rows(ask("history", "prod", "--format", "json"))] == [3, 1]
+    assert kld.request("GET", "/v1/state-versions/prod?version=1")[2] == three[0]
+    status, _, answer = kld.request("GET", "/v1/state-versions/prod?version=2")
+    assert status == 404 and b"was pruned at" in answer
+    assert "was pruned" in failed(ask("diff", "prod", "--from", "2"), 3)
+    assert ask("diff", "prod").returncode == 0
+    failed(ask("prune", "prod"), 2)
+    failed(ask("prune", "prod", "--keep", "1", "--keep-days", "1"), 2)
+    failed(ask("prune", "prod", "--keep", "0"), 2)
+    failed(ask("prune", "prod", "--keep-days", "-1"), 2)
+    failed(ask("prune", "nowhere", "--keep", "1"), 3)
+    failed(ask("prune", "--keep", "1"), 2)
+
+
+def test_purge_removes_one_version_if_it_may(ask: Kl, three: list[bytes], kld: Any) -> None:  # noqa: F811
+    assert "head" in failed(ask("purge", "prod", "--version", "current", "--yes"), 4)
+    assert ask("tag", "set", "bad", "prod", "--to", "2").returncode == 0
+    assert "kl tag unset" in failed(ask("purge", "prod", "--version", "bad", "--yes"), 4)
+    assert ask("tag", "unset", "bad", "prod").returncode == 0
+    # Nobody is there to confirm it.
+    assert "--yes" in failed(ask("purge", "prod", "--version", "@1"), 2)
+    done = ask("purge", "prod", "--version", "@1", "--yes")
+    assert done.returncode == 0 and "version 2 (serial 2" in done.stdout and "gone" in done.stdout
+    assert kld.request("GET", "/v1/state-versions/prod?version=2")[0] == 404
+    for version, body in ((1, three[0]), (3, three[2])):
+        assert kld.request("GET", f"/v1/state-versions/prod?version={version}")[2] == body
+    failed(ask("purge", "prod", "--version", "2", "--yes"), 3)
+    failed(ask("purge", "prod", "--yes"), 2)
+    failed(ask("purge", "nowhere", "--version", "1", "--yes"), 3)
+
+
 def test_actions_refuse_bodies_of_any_shape(kld: Any, three: list[bytes]) -> None:
-    for action in ("tag/set", "tag/unset"):
+    for action in ("tag/set", "tag/unset", "prune", "purge"):
         for body in (
             "",
             "[]",
@@ -248,7 +289,10 @@ def test_actions_refuse_bodies_of_any_shape(kld: Any, three: list[bytes]) -> Non
             '{"state": "prod"}',
             '{"state": "prod", "tag": ["x"]}',
             '{"state": "prod", "tag": "\\u0000"}',
-            '{"state": "prod", "tag": "x", "version": {}, "force": 3}',
+            '{"state": "prod", "tag": "x", "version": {}, "force": 3, "keep": [], "keep_days": {}}',
+            '{"state": "prod", "version": "\\ud800", "keep": 1e400}',
+            '{"state": "prod", "keep": 1, "apply": "yes"}',
+            '{"state": "prod", "keep": -1, "version": -1}',
             '{"state": "prod", "tag": "' + "[" * 70000 + '"}',
             "\xff",
         ):
