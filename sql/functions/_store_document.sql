@@ -1,14 +1,18 @@
 -- Store a document as chunks, and make the short form of it that has to be parsed.
 --
+-- p_text     the document; p_bytes is the same in UTF-8, of which a part can be taken without looking at what stands before it
 -- chunk_ids  the chunks in order; joined they are the document, whatever it holds
--- skeleton   the document with each instance replaced by a reference "kl<tag><digest><number of its piece>": valid JSON
+-- skeleton   the document with each instance replaced by a reference "kl<tag><digest><first byte>+<bytes>": valid JSON
 --            exactly when the document is and every instance is; null where nothing could be replaced
+-- origin     bytes before the list of resources: references count from there, so that a longer serial changes none
 --
 -- A piece ends where Terraform's layout closes an instance: a line break never stands inside a JSON string, so a cut
 -- is never inside one. A document in another layout is cut at ",{", for storage only. A chunk ends after a piece whose
 -- digest has six zero bits, 64 pieces on average, so that an insertion moves no later border.
+drop function if exists kilolock._store_document(bigint, text, text);
 create or replace function kilolock._store_document(
-  p_state_id bigint, p_salt text, p_text text, out chunk_ids bigint[], out skeleton text
+  p_state_id bigint, p_salt text, p_text text, p_bytes bytea, out chunk_ids bigint[], out skeleton text,
+  out origin integer
 )
   language plpgsql
   set search_path = pg_catalog, pg_temp
@@ -25,30 +29,42 @@ declare
   v_first constant integer := case when v_head > 0 and v_laid_out
     then cardinality(string_to_array(left(p_text, v_head), v_end)) else 2147483647 end;
 begin
+  origin := octet_length(left(p_text, v_head));
+  -- What is carried from step to step is narrow: texts are cut out of p_bytes where they are used. left() and right() and
+  -- not substr(), which looks at every character of its text.
   with piece as materialized (
-    select x.n, x.p, starts_with(x.p, v_next) and v_laid_out as is_middle,
-           sha256(convert_to(p_salt || case
-             when starts_with(x.p, v_next) and v_laid_out then substr(x.p, 11) || v_end
-             else x.p || v_cut
-           end, 'UTF8')) as digest
-    from string_to_table(p_text, v_cut) with ordinality x(p, n)
-  ),
-  last as materialized (
-    select max(p.n) as n from piece p
+    select y.n, y.size, y.start, y.is_middle, y.digest,
+           case when y.is_middle then y.digest
+             when y.start > 0 then sha256(convert_to(p_salt, 'UTF8') || substr(convert_to(y.p || v_cut, 'UTF8'), y.start + 1))
+           end as instance_digest
+    from (
+      -- start is where in the piece its instance begins, in bytes. In most pieces it is all that follows a comma.
+      select x.n, x.p, m.is_middle, octet_length(x.p) + octet_length(v_cut) as size,
+             case when not v_laid_out then 0 when m.is_middle then 10
+               else coalesce(octet_length(left(x.p, nullif(strpos(x.p, v_start), 0))) + 8, 0) end as start,
+             sha256(convert_to(p_salt || case when m.is_middle then right(x.p, -10) else x.p end || v_cut, 'UTF8')) as digest
+      from string_to_table(p_text, v_cut) with ordinality x(p, n)
+      cross join lateral (select v_laid_out and starts_with(x.p, v_next) as is_middle) m
+      offset 0
+    ) y
   ),
   placed as materialized (
-    select p.n, d.digest,
-           coalesce(sum(case when get_byte(d.digest, 0) & 63 = 0 then 1 else 0 end)
-             over (order by p.n rows between unbounded preceding and 1 preceding), 0) as place
-    from piece p
-    cross join last z
-    cross join lateral (
+    select p.n, p.size, p.start, p.is_middle, p.is_last, p.digest, p.instance_digest,
+           coalesce(sum(case when get_byte(p.digest, 0) & 63 = 0 then 1 else 0 end) over before, 0) as place,
+           coalesce(sum(p.size) over before, 0)::integer as first_byte
+    from (
       -- The last piece has no terminator, which its digest has to show.
-      select case when p.n < z.n then p.digest else sha256(convert_to(p_salt || p.p, 'UTF8')) end as digest
-    ) d
+      select p.n, p.size, p.start, p.is_middle, z.n is not null as is_last, p.instance_digest,
+             case when z.n is null then p.digest else sha256(p.digest) end as digest
+      from piece p
+      left join (select max(l.n) as n from piece l) z on z.n = p.n
+      offset 0
+    ) p
+    window before as (order by p.n rows between unbounded preceding and 1 preceding)
   ),
   chunk as materialized (
-    select p.place, sha256(string_agg(p.digest, '' order by p.n)) as digest
+    select p.place, sha256(string_agg(p.digest, '' order by p.n)) as digest, min(p.first_byte) as first_byte,
+           sum(p.size)::integer as size
     from placed p
     group by p.place
   ),
@@ -59,41 +75,36 @@ begin
   ),
   added as (
     insert into kilolock.document_chunks (state_id, digest, data)
-    select p_state_id, c.digest, min(t.data)
-    from chunk c
-    join (
-      select w.place, string_agg(p.p || case when p.n = z.n then '' else v_cut end, '' order by p.n) as data
-      from placed w
-      cross join last z
-      join piece p on p.n = w.n
-      where w.place not in (select k.place from known k)
-      group by w.place
-    ) t on t.place = c.place
-    group by c.digest
+    select p_state_id, c.digest, convert_from(substr(p_bytes, c.first_byte + 1, c.size), 'UTF8')
+    from (
+      select n.digest, min(n.first_byte) as first_byte, min(n.size) as size
+      from chunk n
+      where n.place not in (select k.place from known k)
+      group by n.digest
+    ) c
     returning id, digest
+  ),
+  part as (
+    select p.n,
+           case
+             when p.start = 0 or p.is_last or p.n < v_first then convert_from(substr(p_bytes, p.first_byte + 1, p.size), 'UTF8')
+             else concat(
+               case when p.is_middle then ',' else convert_from(substr(p_bytes, p.first_byte + 1, p.start - 8), 'UTF8') end,
+               v_tag, encode(substr(p.instance_digest, 1, 16), 'hex'), p.first_byte + p.start - origin, '+', p.size - p.start, '"')
+           end as short
+    from placed p
+    where v_first < (select max(l.n) from piece l)
+    offset 0
   )
   select (select array_agg(coalesce(k.id, a.id) order by c.place)
           from chunk c
           left join known k on k.place = c.place
           left join added a on a.digest = c.digest),
-         (select string_agg(
-            case
-              when p.n = z.n then p.p
-              when p.n < v_first then p.p || v_cut
-              when p.is_middle then ',' || v_tag || encode(p.digest, 'hex') || p.n || '"'
-              when strpos(p.p, v_start) > 0 then
-                left(p.p, strpos(p.p, v_start)) || v_tag
-                  || encode(sha256(convert_to(p_salt || substr(p.p, strpos(p.p, v_start) + 9) || v_end, 'UTF8')), 'hex')
-                  || p.n || '"'
-              else p.p || v_cut
-            end, '' order by p.n)
-          from piece p
-          cross join last z
-          where v_first < z.n)
+         (select string_agg(p.short, '' order by p.n) from part p)
   into chunk_ids, skeleton;
 end;
 $$;
 
-comment on function kilolock._store_document(bigint, text, text) is
+comment on function kilolock._store_document(bigint, text, text, bytea) is
   'Store a document''s new chunks; answers the list of all its chunks and the short form to parse.';
-revoke all on function kilolock._store_document(bigint, text, text) from public;
+revoke all on function kilolock._store_document(bigint, text, text, bytea) from public;

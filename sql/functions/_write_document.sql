@@ -43,6 +43,7 @@ declare
   v_head     kilolock.version_documents;
   v_version  constant bigint := coalesce(p_version, p_state.head_version + 1);
   v_at       constant timestamptz := coalesce(p_at, clock_timestamp());
+  v_bytes    constant bytea := convert_to(p_text, 'UTF8');
   v_salt     text;
   v_document record;
   v_header   record;
@@ -56,8 +57,8 @@ begin
   select d.* into v_head from kilolock.version_documents d
   where d.state_id = v_state.id and d.id = v_state.current_version_id;
 
-  select d.chunk_ids, d.skeleton into v_document
-  from kilolock._store_document(v_state.id, v_salt, p_text) d;
+  select d.chunk_ids, d.skeleton, d.origin into v_document
+  from kilolock._store_document(v_state.id, v_salt, p_text, v_bytes) d;
   if v_document.chunk_ids = v_head.chunk_ids then
     return json_build_object('state', v_state.name, 'version', v_state.head_version, 'serial', v_state.serial,
       'created', 0, 'updated', 0, 'deleted', 0, 'moved', 0, 'changed', false);
@@ -67,8 +68,8 @@ begin
     nextval(pg_get_serial_sequence('kilolock.version_documents', 'id')));
   v_parsed := coalesce(v_document.skeleton, p_text);
   -- Terraform's own first lines, up to the serial, say nothing about rows.
-  v_digest := sha256(convert_to(v_salt || substr(v_document.skeleton, length(substring(v_document.skeleton from
-    '^\{\n  "version": 4,\n  "terraform_version": "[^"\\]*",\n  "serial": [0-9]+,')) + 1), 'UTF8'));
+  v_digest := sha256(convert_to(v_salt || right(v_document.skeleton, -coalesce(length(substring(left(v_document.skeleton, 1000) from
+    '^\{\n  "version": 4,\n  "terraform_version": "[^"\\]*",\n  "serial": [0-9]+,')), 0)), 'UTF8'));
   loop
     begin
       select h.* into v_header from kilolock._read_header(v_parsed) h;
@@ -92,7 +93,7 @@ begin
       end if;
       select r.* into v_rows
       from kilolock._write_rows(v_state.id, v_state.current_version_id, v_version, v_header.serial,
-        v_salt, v_parsed::json, case when v_document.skeleton is not null then p_text end, v_clean, v_at) r;
+        v_salt, v_parsed::json, case when v_document.skeleton is not null then substr(v_bytes, v_document.origin + 1) end, v_clean, v_at) r;
       exit;
     exception
       when sqlstate 'KLX01' then

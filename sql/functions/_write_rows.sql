@@ -4,7 +4,7 @@
 -- whose meaning changed are written. An address that went and one that came with the same managed object, told by its
 -- type and id attribute, are one resource that moved.
 --
--- p_text is the full text where p_document is a skeleton with references into it (_store_document); p_clean says that
+-- p_bytes is the document from its origin on where p_document is a skeleton with references into it (_store_document); p_clean says that
 -- something in it cannot be decoded. p_at is when it was written. managed_change is by how much the resources that
 -- quotas count became more.
 --
@@ -14,7 +14,7 @@ drop function if exists kilolock._write_rows(bigint, bigint, bigint, numeric, te
 drop function if exists kilolock._write_rows(bigint, bigint, bigint, numeric, text, json, text, boolean, timestamptz);
 create or replace function kilolock._write_rows(
   p_state_id bigint, p_version_id bigint, p_version bigint, p_serial numeric, p_salt text,
-  p_document json, p_text text, p_clean boolean, p_at timestamptz,
+  p_document json, p_bytes bytea, p_clean boolean, p_at timestamptz,
   out created integer, out updated integer, out moved integer, out deleted integer, out resource_count integer,
   out managed_change integer
 )
@@ -23,8 +23,6 @@ create or replace function kilolock._write_rows(
 as $$
 declare
   v_tag        constant text := '"kl' || substr(p_salt, 1, 8);
-  v_end        constant text := e'\n        }';
-  v_start      constant text := e'\n        {\n';
   v_has_past   boolean := exists (select from kilolock.past_resources x where x.state_id = p_state_id);
   v_problem    text;
   v_unresolved boolean;
@@ -56,36 +54,37 @@ begin
   ),
   element as materialized (
     select b.n as block_n, b.id as block_id, e.n, x.is_reference, case when not x.is_reference then e.value end as value,
-           case when x.is_reference then decode(substr(e.value::text, 12, 64), 'hex')
-             else sha256(convert_to(p_salt || e.value::text, 'UTF8')) end as instance_hash,
-           case when x.is_reference then rtrim(substr(e.value::text, 76), '"')::bigint end as piece
+           case when x.is_reference then decode(substr(e.value::text, 12, 32), 'hex')
+             else substr(sha256(convert_to(p_salt || e.value::text, 'UTF8')), 1, 16) end as instance_hash,
+           case when x.is_reference then rtrim(substr(e.value::text, 44), '"') end as place
     from block b
     cross join json_array_elements(case when b.problem is null and json_typeof(b.instances) = 'array' then b.instances end)
       with ordinality e(value, n)
-    cross join lateral (select p_text is not null and starts_with(e.value::text, v_tag) as is_reference) x
+    cross join lateral (select p_bytes is not null and starts_with(e.value::text, v_tag) as is_reference) x
   ),
   fresh_element as materialized (
-    select e.*
+    select e.*, not e.is_reference and p_bytes is not null and strpos(e.value::text, v_tag) > 0 as holds_reference
     from element e
     left join kilolock.resources l
       on l.block_id = e.block_id and l.instance_hash = e.instance_hash and l.state_version_id = p_version_id
     where l.id is null
   ),
-  fresh as materialized (
-    select e.block_n, e.block_id, e.n, e.instance_hash, kilolock._read_json(e.value::text, p_clean) as inst,
-           p_text is not null and strpos(e.value::text, v_tag) > 0 as holds_reference
+  fresh as (
+    select b.id as block_id, b.module_path, b.mode, b.type, b.name, b.provider, b.address_prefix, b.config_address, e.n,
+           e.block_n * 4294967296 + e.n as place, e.instance_hash,
+           kilolock._read_json(case
+             when e.is_reference then convert_from(
+               substr(p_bytes, split_part(e.place, '+', 1)::integer + 1, split_part(e.place, '+', 2)::integer), 'UTF8')
+             else e.value::text
+           end, p_clean) as inst
     from fresh_element e
-    where not e.is_reference
-    union all
-    select e.block_n, e.block_id, e.n, e.instance_hash,
-           kilolock._read_json(substr(x.p, strpos(x.p, v_start) + 9) || v_end, p_clean), false
-    from string_to_table(case when exists (select from fresh_element t where t.is_reference) then p_text end, v_end)
-      with ordinality x(p, n)
-    join fresh_element e on e.piece = x.n
+    join block b on b.n = e.block_n
+    where not e.holds_reference
+    offset 0
   ),
-  parsed as materialized (
-    select f.block_id, f.instance_hash, b.module_path, b.mode, b.type, b.name,
-           coalesce(i.provider #>> '{}', b.provider) as provider, i.index_key,
+  parsed as (
+    select f.block_id, f.instance_hash, f.place, f.module_path, f.mode, f.type, f.name,
+           coalesce(i.provider #>> '{}', f.provider) as provider, i.index_key,
            nullif(i.deposed, '') as deposed_key,
            case when i.status = 'tainted' then 'tainted' else 'ready' end as status,
            coalesce((i.schema_version #>> '{}')::numeric, 0) as schema_version,
@@ -98,18 +97,16 @@ begin
            case when i.dependencies is not null then md5(p_salt || i.dependencies::text)::uuid end as dependency_set_id,
            i.dependencies,
            case when i.rest <> '{}' then sha256(convert_to(p_salt || i.rest::text, 'UTF8')) end as rest_digest,
-           b.address_prefix || case jsonb_typeof(i.index_key)
+           f.address_prefix || case jsonb_typeof(i.index_key)
              when 'string' then '[' || kilolock._quote_key(i.index_key #>> '{}') || ']'
              when 'number' then '[' || trunc((i.index_key #>> '{}')::numeric) || ']'
              else ''
            end as address,
            case
-             when i.problem is not null then format('instance %s of %s has %s', f.n, b.config_address, i.problem)
+             when i.problem is not null then format('instance %s of %s has %s', f.n, f.config_address, i.problem)
            end as problem
     from fresh f
-    join block b on b.n = f.block_n
     cross join lateral kilolock._read_instance(f.inst) i
-    where not f.holds_reference
   ),
   gone as materialized (
     select r.*
@@ -125,14 +122,12 @@ begin
              and g.sensitive_paths = p.sensitive_paths and g.rest_digest is not distinct from p.rest_digest as same
     from parsed p
     left join gone g on g.address = p.address and coalesce(g.deposed_key, '') = coalesce(p.deposed_key, '')
-    where p.problem is null
   ),
   left_over as materialized (
-    select g.id, g.type, g.attributes ->> 'id' as object_id,
-           count(*) over (partition by g.type, g.attributes ->> 'id') as alike
+    select g.id, g.type, case when g.mode = 'managed' and g.deposed_key is null then g.attributes ->> 'id' end as object_id
     from gone g
     left join pair p on p.id = g.id
-    where p.id is null and g.mode = 'managed' and g.deposed_key is null
+    where p.id is null
   ),
   arrived as materialized (
     select p.address, p.type, p.attributes ->> 'id' as object_id,
@@ -143,14 +138,24 @@ begin
   move as materialized (
     select a.address, l.id
     from arrived a
-    join left_over l on l.type = a.type and l.object_id = a.object_id
+    join (
+      select o.id, o.type, o.object_id, count(*) over (partition by o.type, o.object_id) as alike
+      from left_over o
+      where o.object_id is not null
+    ) l on l.type = a.type and l.object_id = a.object_id
     where a.alike = 1 and l.alike = 1
   ),
-  row_to_write as materialized (
+  row_to_write as not materialized (
     select p.*, m.id as moved_id, coalesce(p.id, m.id) as live_id
     from pair p
     left join move m on m.address = p.address and p.id is null and p.deposed_key is null
-    where not p.same
+    where not p.same and p.problem is null
+  ),
+  used_set as materialized (
+    select w.dependency_set_id, w.block_id, min(w.place) as place
+    from row_to_write w
+    where w.dependency_set_id is not null
+    group by w.dependency_set_id, w.block_id
   ),
   new_block as (
     insert into kilolock.resource_blocks (id, state_id, module_path, mode, type, name, config_address, config_id)
@@ -161,14 +166,10 @@ begin
   ),
   new_set as (
     insert into kilolock.dependency_sets (id, state_id, addresses)
-    select w.dependency_set_id, p_state_id,
-           array(select distinct a.value #>> '{}' from jsonb_array_elements(w.dependencies) a order by 1)
-    from (
-      select d.dependency_set_id, min(d.dependencies::text)::jsonb as dependencies
-      from row_to_write d
-      where d.dependency_set_id is not null
-      group by d.dependency_set_id
-    ) w
+    select p.dependency_set_id, p_state_id,
+           array(select distinct a.value #>> '{}' from jsonb_array_elements(p.dependencies) a order by 1)
+    from (select u.dependency_set_id, min(u.place) as place from used_set u group by u.dependency_set_id) w
+    join pair p on p.place = w.place
     left join kilolock.dependency_sets k on k.id = w.dependency_set_id and k.state_id = p_state_id
     where k.id is null
     returning id, addresses
@@ -182,9 +183,8 @@ begin
   ),
   new_block_set as (
     insert into kilolock.block_dependency_sets (dependency_set_id, block_id)
-    select distinct w.dependency_set_id, w.block_id
-    from row_to_write w
-    where w.dependency_set_id is not null
+    select u.dependency_set_id, u.block_id
+    from used_set u
     on conflict do nothing
   ),
   past as (
@@ -192,13 +192,13 @@ begin
       began_as, ended_as, created_serial, changed_serial, changed_at, schema_version, mode, type, module_path, address,
       name, index_key, deposed_key, status, provider, sensitive_paths, attributes)
     select g.id, g.state_id, g.since_version, p_version, g.block_id, g.dependency_set_id, g.last_change,
-           case when w.live_id is null then 'delete' when w.moved_id is not null then 'move' else 'update' end,
+           case when p.id is not null then 'update' when m.id is not null then 'move' else 'delete' end,
            g.created_serial, g.changed_serial, g.changed_at, g.schema_version, g.mode, g.type, g.module_path, g.address,
            g.name, g.index_key, g.deposed_key, g.status, g.provider, g.sensitive_paths, g.attributes
     from gone g
-    left join row_to_write w on w.live_id = g.id
-    left join pair s on s.id = g.id and s.same
-    where s.id is null
+    left join pair p on p.id = g.id
+    left join move m on m.id = g.id
+    where p.same is not true
     returning ended_as, mode = 'managed' and deposed_key is null as counts
   ),
   rewritten as (
@@ -213,10 +213,9 @@ begin
   ),
   removed as (
     delete from kilolock.resources r
-    using gone g
-    left join row_to_write w on w.live_id = g.id
-    left join pair s on s.id = g.id and s.same
-    where r.id = g.id and r.state_version_id = p_version_id and w.live_id is null and s.id is null
+    using left_over l
+    left join move m on m.id = l.id
+    where r.id = l.id and r.state_version_id = p_version_id and m.id is null
   ),
   added as (
     insert into kilolock.resources (id, state_id, state_version_id, since_version, block_id, dependency_set_id, last_change,
@@ -237,9 +236,9 @@ begin
          (select count(*) from past x where x.ended_as = 'delete'),
          (select count(*) from element),
          (select count(*) from added a where a.counts) - (select count(*) from past x where x.counts and x.ended_as = 'delete'),
-         (select count(*) from kilolock.resources r where r.state_version_id = p_version_id),
-         coalesce((select min(b.problem) from block b), (select min(p.problem) from parsed p)),
-         exists (select from fresh f where f.holds_reference)
+         (select s.resource_count from kilolock.states s where s.id = p_state_id),
+         coalesce((select min(b.problem) from block b), (select min(p.problem) from pair p)),
+         exists (select from fresh_element e where e.holds_reference)
   into created, updated, moved, deleted, resource_count, managed_change, v_before, v_problem, v_unresolved;
 
   if v_unresolved then
@@ -253,10 +252,10 @@ begin
     raise exception 'the body has an instance more than once'
       using errcode = 'KLB01', hint = 'Nothing was stored. Each address, and each deposed key of it, may stand in a state once.';
   end if;
-  perform kilolock._write_outputs(p_state_id, p_version, p_serial, p_salt, p_document, p_text is not null);
+  perform kilolock._write_outputs(p_state_id, p_version, p_serial, p_salt, p_document, p_bytes is not null);
 end;
 $$;
 
-comment on function kilolock._write_rows(bigint, bigint, bigint, numeric, text, json, text, boolean, timestamptz) is
+comment on function kilolock._write_rows(bigint, bigint, bigint, numeric, text, json, bytea, boolean, timestamptz) is
   'Make the rows of a state match a parsed document.';
-revoke all on function kilolock._write_rows(bigint, bigint, bigint, numeric, text, json, text, boolean, timestamptz) from public;
+revoke all on function kilolock._write_rows(bigint, bigint, bigint, numeric, text, json, bytea, boolean, timestamptz) from public;
