@@ -130,7 +130,7 @@ def from_json(shown: dict[str, Any]) -> Plan:
             actions=tuple(entry["change"]["actions"]),
             previous=entry.get("previous_address"),
             deposed=entry.get("deposed"),
-            importing="importing" in entry["change"],
+            importing=entry["change"].get("importing") is not None,
         )
 
     outputs = {

@@ -4,18 +4,20 @@ from __future__ import annotations
 
 import json
 import os
-from collections.abc import Mapping
+import subprocess
 from pathlib import Path
-from typing import Any
 
 import click
 
+from kilolock import planfile
 from kilolock.console import act, ask, connection_options, format_option, say, show, state_of
 from kilolock.discovery import SourceError, Target
-from kilolock.errors import DENIED
+from kilolock.errors import BAD_INPUT
 from kilolock.files import old_file
-from kilolock.output import Answer, Column, printable
-from kilolock.plans import count_changes, parse_plan, show_plan
+from kilolock.output import Answer, Column
+from kilolock.quotas import check_plan, judge, warn
+
+_PLAN_MAJOR_VERSIONS = ("0", "1")
 
 _LIST = """
     select u.scope, u.workspace, u.environment, u.state, u.measure, u.used, u.soft_limit,
@@ -122,7 +124,7 @@ def set_(
     own = name if scope == "state" else None
     done = act(target, "quotas/set", own, scope=scope, limits=limits, **address)
     for warning in done["warnings"]:
-        _warn(warning)
+        warn(warning)
     shown = [f"{k.replace('_', ' ')} {v}" for k, v in done["limits"].items() if v is not None]
     say(f'{done["scope"]} "{done["name"]}": {", ".join(shown) or "no limits"}')
 
@@ -157,7 +159,7 @@ def remaining(state: str | None, fmt: str, target: Target) -> None:
     answer = ask(target, _REMAINING, (name, target.workspace, target.environment))
     show(answer, fmt)
     if all(json.loads(row[0]) != "state" for row in answer.rows):
-        _note(f'State "{name}" is not there yet; it counts from its first write.')
+        click.echo(f'State "{name}" is not there yet; it counts from its first write.', err=True)
 
 
 @quota.command()
@@ -185,12 +187,12 @@ def check(
         raise click.UsageError("give the plan with --tf-plan or with --tf-plan-json.")
     name = state_of(target, state)
     if tf_plan is not None:
-        file, data = tf_plan, show_plan(tf_plan, Path.cwd(), os.environ)
+        file, data = tf_plan, _show_plan(tf_plan)
     else:
         file = "standard input" if tf_plan_json == "-" else str(tf_plan_json)
         with old_file(str(tf_plan_json)) as source:
             data = source.read()
-    report = check_plan(target, name, parse_plan(data, file), file)
+    report = check_plan(target, name, _parse_plan(data, file))
     if fmt == "json":
         click.echo(json.dumps(report, ensure_ascii=False, indent=2))
     else:
@@ -199,29 +201,57 @@ def check(
     judge(report)
 
 
-def check_plan(target: Target, state: str, plan: Mapping[str, Any], name: str) -> dict[str, Any]:
-    """What the backend says to a plan in Terraform's JSON; name says in errors where it is from."""
-    changes = count_changes(plan, name)
-    return dict(act(target, "quotas/check", state, changes=changes))
+def _show_plan(file: str) -> bytes:
+    """The JSON of a plan file, from the user's own terraform in this directory."""
+    from kilolock.scratch import find_program
 
-
-def judge(report: Mapping[str, Any]) -> None:
-    """Warn of what is over a soft limit; end the command where something is over a hard one."""
-    for line in report["limits"]:
-        if line["verdict"] == "soft":
-            _warn(line["message"])
-    over = [line["message"] for line in report["limits"] if line["verdict"] == "hard"]
-    if over:
-        raise SourceError(
-            "; ".join(over),
-            DENIED,
-            "Nothing was changed. Destroy what is not needed, or raise the limit: kl quota set.",
+    here, path = Path.cwd(), Path(file)
+    if not path.is_file():
+        raise SourceError(f"{file} is not a file", BAD_INPUT, "terraform plan -out=FILE makes one.")
+    binary = find_program(here, os.environ)
+    try:
+        done = subprocess.run(
+            [binary, "show", "-json", "-no-color", str(path.absolute())],
+            stdin=subprocess.DEVNULL,
+            capture_output=True,
         )
+    except OSError as ex:
+        raise SourceError(f"{binary} cannot be run: {ex.strerror}", BAD_INPUT) from None
+    if done.returncode:
+        said = (done.stderr or done.stdout).decode("utf-8", "replace").splitlines()
+        problem = next((line.strip() for line in said if "Error:" in line), "no reason given")
+        raise SourceError(
+            f"{Path(binary).name} cannot show {file}: {problem}",
+            BAD_INPUT,
+            "Run this in the directory that the plan was made in.",
+        )
+    return done.stdout
 
 
-def _warn(text: str) -> None:
-    _note(f"Warning: {text}")
+def _parse_plan(data: bytes, name: str) -> planfile.Plan:
+    """The plan in this JSON; name says in errors where it is from."""
+    try:
+        shown = json.loads(data)
+    except (ValueError, RecursionError):
+        raise _no_plan(name, "is not JSON") from None
+    version = shown.get("format_version") if isinstance(shown, dict) else None
+    if not isinstance(version, str):
+        raise _no_plan(name, "is not a plan of terraform show -json")
+    if version.split(".")[0] not in _PLAN_MAJOR_VERSIONS:
+        raise _no_plan(name, f"has format {version}, which this kl does not know")
+    if "planned_values" not in shown:
+        raise _no_plan(name, "is a state, not a plan")
+    if shown.get("errored"):
+        raise _no_plan(name, "is of a plan that failed, which cannot be applied")
+    try:
+        plan = planfile.from_json(shown)
+        words = [w for c in (*plan.changes, *plan.drift) for w in (c.address, *c.actions)]
+        if all(isinstance(word, str) for word in words):
+            return plan
+    except (TypeError, KeyError, AttributeError, IndexError):
+        pass
+    raise _no_plan(name, "has changes that cannot be read")
 
 
-def _note(text: str) -> None:
-    click.echo(printable(text), err=True)
+def _no_plan(name: str, problem: str) -> SourceError:
+    return SourceError(f"{name} {problem}", BAD_INPUT, "terraform show -json PLAN prints one.")

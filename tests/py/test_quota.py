@@ -148,14 +148,14 @@ def test_check_warns_beyond_a_soft_limit_and_fails_beyond_a_hard_one(ask: Kl, kl
 
 def test_a_plan_counts_what_it_makes_of_the_state(ask: Kl, kld: Any) -> None:  # noqa: F811
     assert kld.request("POST", f"{STATES}/prod", some(5))[0] == 200
-    gone = [{"mode": "managed", "change": {"actions": ["delete"]}}] * 2
+    gone = [{"address": "module.m.t.g", "change": {"actions": ["delete"]}}] * 2
     changes: list[dict[str, Any]] = [
-        {"mode": "managed", "change": {"actions": ["create", "delete"]}},
-        {"mode": "managed", "change": {"actions": ["no-op"], "importing": {"id": "x"}}},
-        {"mode": "managed", "change": {"actions": ["forget"]}},
-        {"mode": "managed", "deposed": "00aa11bb", "change": {"actions": ["delete"]}},
-        {"mode": "managed", "change": {"actions": ["create"], "importing": None}},
-        {"mode": "data", "change": {"actions": ["read"]}},
+        {"address": "t.a", "change": {"actions": ["create", "delete"]}},
+        {"address": "t.b", "change": {"actions": ["no-op"], "importing": {"id": "x"}}},
+        {"address": "t.c", "change": {"actions": ["forget"]}},
+        {"address": "t.d", "deposed": "00aa11bb", "change": {"actions": ["delete"]}},
+        {"address": "t.e", "change": {"actions": ["create"], "importing": None}},
+        {"address": 'module.m["x"].data.t.f[0]', "change": {"actions": ["create"]}},
     ]
     (ask.directory / "p.json").write_text(plan(resource_changes=changes, resource_drift=gone))
     done = ask("quota", "check", "prod", "--tf-plan-json", "p.json", "--format", "json")
@@ -181,6 +181,8 @@ def test_a_plan_counts_what_it_makes_of_the_state(ask: Kl, kld: Any) -> None:  #
         plan(resource_changes=[7]),
         plan(resource_changes=[{"mode": "managed"}]),
         plan(resource_changes=[{"mode": "managed", "change": {"actions": None}}]),
+        plan(resource_changes=[{"address": 7, "change": {"actions": ["create"]}}]),
+        plan(resource_changes=[{"address": "t.a", "change": {"actions": [{}]}}]),
         plan(resource_drift=[{"change": {"actions": ["delete"]}}]),
         document(1, "a").decode(),
     ],
