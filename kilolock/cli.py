@@ -27,6 +27,8 @@ _CONTEXT = {"help_option_names": ["-h", "--help"], "max_content_width": 100}
 
 # Commands of a module of their own, which only their use imports.
 _LAZY: dict[str, str] = {
+    "drift": "kilolock.commands.drift",
+    "refresh": "kilolock.commands.drift",
     "export": "kilolock.commands.transfer",
     "import": "kilolock.commands.transfer",
     "rollback": "kilolock.commands.rollback",

@@ -99,12 +99,24 @@ class DefaultGroup(click.Group):
 def connection_options(command: Callable[..., Any]) -> Callable[..., Any]:
     """The options that say where to ask; the command gets them as ``target``."""
 
+    @wraps(command)
+    def wrapper(*args: Any, target_in: Callable[[Path], Target], **extra: Any) -> Any:
+        return command(*args, target=target_in(Path.cwd()), **extra)
+
+    return directory_options(wrapper)
+
+
+def directory_options(command: Callable[..., Any]) -> Callable[..., Any]:
+    """The same for a command that works in a folder: ``target_in(folder)`` is where to ask."""
+
     @click.option("--database-url", metavar="URL", help="Ask this PostgreSQL directly.")
     @click.option("--state-url", metavar="URL", help="Ask this kld, or the kld of this state.")
     @wraps(command)
     def wrapper(*args: Any, database_url: str | None, state_url: str | None, **extra: Any) -> Any:
-        target = discover(os.environ, Path.cwd(), database_url=database_url, state_url=state_url)
-        return command(*args, target=target, **extra)
+        def target_in(directory: Path) -> Target:
+            return discover(os.environ, directory, database_url=database_url, state_url=state_url)
+
+        return command(*args, target_in=target_in, **extra)
 
     return wrapper
 

@@ -35,6 +35,8 @@ class Command:
             stdout=self._log,
             stderr=subprocess.STDOUT,
             start_new_session=True,
+            # What runs in the background ignores Ctrl-C, and so would all it starts.
+            preexec_fn=lambda: signal.signal(signal.SIGINT, signal.default_int_handler),
         )
 
     @property

@@ -8,7 +8,7 @@ import sys
 import zipfile
 from pathlib import Path
 
-PROVIDERS = {"random": "3.99.0", "null": "3.99.0", "time": "0.99.0"}
+PROVIDERS = {"random": "3.99.0", "null": "3.99.0", "time": "0.99.0", "file": "1.0.0"}
 HOSTS = ("registry.terraform.io", "registry.opentofu.org")
 MACHINES = {"x86_64": "amd64", "amd64": "amd64", "aarch64": "arm64", "arm64": "arm64"}
 

@@ -1,13 +1,15 @@
 """The resources of examples/big-state, served by the PyPI package ``tf``.
 
-Run as ``provider.py random|null|time``. Attributes, schema versions and replacement follow the
+Run as ``provider.py random|null|time|file``. Attributes, schema versions and replacement follow the
 real providers. STANDIN_SLEEP_FACTOR shortens every sleep. Objects with an id in STANDIN_GONE, which
-commas separate, are not there any more.
+commas separate, are not there any more. ``file`` is of our own: its resources are files, so that
+they can drift.
 """
 
 from __future__ import annotations
 
 import base64
+import hashlib
 import os
 import re
 import secrets
@@ -15,12 +17,13 @@ import string
 import sys
 import time
 from datetime import UTC, datetime
+from pathlib import Path
 from typing import Any
 
 from tf.iface import Provider, Resource
 from tf.runner import run_provider
 from tf.schema import Attribute, Schema
-from tf.types import Bool, Map, Number, String
+from tf.types import Bool, Map, Number, String, Unknown
 
 WORDS = (
     "able",
@@ -192,8 +195,52 @@ class TimeSleep(Standin):
         time.sleep(factor * sum(float(amount) * units[unit] for amount, unit in parts))
 
 
+class FileText(Standin):
+    """A file with a text, which anybody may change or remove."""
+
+    name = "text"
+    attributes = [
+        given("path", String(), required=True),
+        Attribute("text", String(), optional=True),
+        computed("size", Number()),
+        Attribute("digest", String(), computed=True, sensitive=True),
+        computed("id", String()),
+    ]
+
+    def create(self, ctx: Any, planned: dict) -> dict:
+        Path(planned["path"]).write_text(planned["text"] or "")
+        return {**planned, **self.values(planned)}
+
+    def values(self, planned: dict) -> dict:
+        text = (planned["text"] or "").encode()
+        digest = hashlib.sha256(text).hexdigest()
+        return {"id": planned["path"], "size": len(text), "digest": digest}
+
+    def plan(self, ctx: Any, current: dict, planned: dict) -> dict:
+        unknown = {"size": Unknown, "digest": Unknown} if "text" in ctx.changed_fields else {}
+        return {**planned, **unknown}
+
+    def read(self, ctx: Any, current: dict) -> dict | None:
+        hold = Path(current["path"] + ".hold")
+        if hold.exists():
+            hold.with_suffix(".held").touch()
+            while hold.exists():
+                time.sleep(0.02)
+        try:
+            read = {**current, "text": Path(current["path"]).read_text()}
+        except FileNotFoundError:
+            return None
+        return {**read, **self.values(read)}
+
+    def update(self, ctx: Any, current: dict, planned: dict) -> dict:
+        return self.create(ctx, planned)
+
+    def delete(self, ctx: Any, current: dict) -> None:
+        Path(current["path"]).unlink(missing_ok=True)
+
+
 class Standins(Provider):
-    """One of the three providers."""
+    """One of the providers."""
 
     def __init__(self, name: str) -> None:
         self._name = name
@@ -221,6 +268,7 @@ class Standins(Provider):
             "random": [RandomPet, RandomId, RandomString],
             "null": [NullResource],
             "time": [TimeSleep],
+            "file": [FileText],
         }[self._name]
 
 
