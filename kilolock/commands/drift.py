@@ -25,6 +25,7 @@ from kilolock.console import (
     moment,
     show,
     state_of,
+    tell,
 )
 from kilolock.discovery import SourceError, Target
 from kilolock.output import Answer, Column, cell, json_parts
@@ -81,7 +82,7 @@ def drift(state: str | None, fmt: str, target: Target) -> None:
     if state:
         _tell_last_refresh(target, state, drifted=bool(answer.rows))
     elif not answer.rows:
-        click.echo("Nothing has drifted that a refresh found.", err=True)
+        tell("Nothing has drifted that a refresh found.")
     if answer.rows or fmt != "table":
         show(_shortened(answer) if fmt == "table" else answer, fmt)
 
@@ -208,9 +209,9 @@ def _record(
                 with interrupts.held():
                     _give_up(target, state, lock_id, reason)
     if done["version"] is None:
-        click.echo(f"Nothing drifted in {state}; nothing was written.", err=True)
+        tell(f"Nothing drifted in {state}; nothing was written.")
     else:
-        click.echo(f"{_count(done)} drifted; wrote version {done['version']} of {state}.", err=True)
+        tell(f"{_count(done)} drifted; wrote version {done['version']} of {state}.")
     return _answer(done["changes"])
 
 
@@ -226,11 +227,11 @@ def _preview(
         version, _ = head = target.source().read(state)
         document = _refreshed(work, target, state, version, options, verbose, head)
     if document is None:
-        done = {"drifted": 0, "changes": "[]"}
+        done: Any = {"drifted": 0, "changes": "[]"}
     else:
         done = act(target, "refresh-runs/preview", state, version=version, document=document)
     what = f"{_count(done)} drifted" if done["drifted"] else "Nothing drifted"
-    click.echo(f"{what} in {state} since version {version}; nothing was written.", err=True)
+    tell(f"{what} in {state} since version {version}; nothing was written.")
     return _answer(done["changes"])
 
 
@@ -247,7 +248,7 @@ def _refreshed(
     found, document = head or target.source().read(state)
     if found != version:
         raise SourceError(f"{state} was written although it is locked", errors.CONFLICT)
-    click.echo(f"Refreshing {state}, version {version}, with {work.program} ...", err=True)
+    tell(f"Refreshing {state}, version {version}, with {work.program} ...")
     work.put(document)
     out = sys.stderr if verbose else None
     plan = str(work.folder / "refresh.tfplan")
@@ -295,10 +296,9 @@ def _give_up(target: Target, state: str, lock_id: str, reason: str) -> None:
         act(target, "refresh-runs/finish", state, lock_id=lock_id, failed=reason)
     except SourceError as ex:
         if ex.exit_status != errors.NOT_FOUND:
-            click.echo(
+            tell(
                 f"The lock of {state} may be held still ({ex}); to free it:"
-                f" terraform force-unlock {lock_id}",
-                err=True,
+                f" terraform force-unlock {lock_id}"
             )
 
 
@@ -330,7 +330,7 @@ def _tell_last_refresh(target: Target, state: str, drifted: bool) -> None:
         return
     _, _, who, when = (cell(value) for value in answer.rows[0])
     looked = f"last looked {moment(when)}, by {who}" if when else "nobody has looked: kl refresh"
-    click.echo(f"Nothing in {state} has drifted that a refresh found ({looked}).", err=True)
+    tell(f"Nothing in {state} has drifted that a refresh found ({looked}).")
 
 
 def _count(done: dict[str, Any]) -> str:

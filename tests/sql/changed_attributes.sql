@@ -8,7 +8,7 @@ select tap.results_eq(
 select tap.results_eq(
   $$ select c.attribute, c.old_value, c.new_value
      from kilolock.changed_attributes('{"l": [{"s": 1}, 2], "n": null, "t": {"a": 1}}', '{"l": [{"s": 3}], "m": 4, "t": [1]}') c $$,
-  $$ values ('l[0].s', '1'::jsonb, '3'::jsonb), ('l[1]', '2', 'null'), ('m', 'null', '4'), ('t', '{"a": 1}', '[1]') $$,
+  $$ values ('l[0].s', '1'::jsonb, '3'::jsonb), ('l[1]', '2', null), ('m', null, '4'), ('t', '{"a": 1}', '[1]') $$,
   'elements by number; what is not there is null; another type is one change');
 select tap.results_eq(
   $$ select c.attribute, c.old_value, c.new_value, c.sensitive
