@@ -7,6 +7,7 @@ create or replace function kilolock.diff_json(p_from jsonb, p_to jsonb)
   returns table (attribute text, path jsonb, from_value jsonb, to_value jsonb, sensitive boolean)
   language sql
   immutable
+  security definer
   set search_path = pg_catalog, pg_temp
 as $$
   with recursive step (attribute, path, f, t, kind) as (

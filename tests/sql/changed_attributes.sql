@@ -27,4 +27,7 @@ select tap.is_empty(
   'equal readings have no changes');
 select tap.is_empty($$ select c.attribute from kilolock.changed_attributes(null, null) c $$, 'nor has nothing at all');
 
+set local role kilolock_reader;
+select tap.results_eq($$ select c.attribute from kilolock.changed_attributes('{"a": 1}', '{"a": 2}') c $$, $$ values ('a') $$, 'a reader may ask');
+
 rollback;
