@@ -3,9 +3,7 @@
 from __future__ import annotations
 
 import json
-import sys
 from collections.abc import Iterator
-from pathlib import Path
 from typing import Any
 
 import click
@@ -223,11 +221,12 @@ def version() -> None:
 
 
 def _read(file: str) -> str:
+    from kilolock.files import old_file
+
+    with old_file(file) as stream:
+        data = stream.read()
     try:
-        data = sys.stdin.buffer.read() if file == "-" else Path(file).read_bytes()
         return data.decode("utf-8-sig")
-    except OSError as ex:
-        raise click.UsageError(f"{file} cannot be read: {ex.strerror}.") from None
     except UnicodeDecodeError:
         raise click.UsageError(f"{file} is not UTF-8.") from None
 

@@ -6,12 +6,9 @@ from collections import Counter
 from collections.abc import Mapping
 from typing import Any
 
-import click
-
-from kilolock.console import act
+from kilolock.console import act, tell
 from kilolock.discovery import SourceError, Target
 from kilolock.errors import DENIED
-from kilolock.output import printable
 from kilolock.planfile import Plan
 
 
@@ -36,7 +33,7 @@ def judge(report: Mapping[str, Any]) -> None:
     """Warn of what is over a soft limit; end the command where something is over a hard one."""
     for line in report["limits"]:
         if line["verdict"] == "soft":
-            warn(line["message"])
+            tell(f"Warning: {line['message']}")
     over = [line["message"] for line in report["limits"] if line["verdict"] == "hard"]
     if over:
         raise SourceError(
@@ -44,8 +41,3 @@ def judge(report: Mapping[str, Any]) -> None:
             DENIED,
             "Nothing was changed. Destroy what is not needed, or raise the limit: kl quota set.",
         )
-
-
-def warn(text: str) -> None:
-    """Write a warning to standard error."""
-    click.echo(printable(f"Warning: {text}"), err=True)

@@ -10,12 +10,12 @@ from pathlib import Path
 import click
 
 from kilolock import planfile
-from kilolock.console import act, ask, connection_options, format_option, say, show, state_of
+from kilolock.console import act, ask, connection_options, format_option, say, show, state_of, tell
 from kilolock.discovery import SourceError, Target
 from kilolock.errors import BAD_INPUT
 from kilolock.files import old_file
 from kilolock.output import Answer, Column
-from kilolock.quotas import check_plan, judge, warn
+from kilolock.quotas import check_plan, judge
 
 _PLAN_MAJOR_VERSIONS = ("0", "1")
 
@@ -124,7 +124,7 @@ def set_(
     own = name if scope == "state" else None
     done = act(target, "quotas/set", own, scope=scope, limits=limits, **address)
     for warning in done["warnings"]:
-        warn(warning)
+        tell(f"Warning: {warning}")
     shown = [f"{k.replace('_', ' ')} {v}" for k, v in done["limits"].items() if v is not None]
     say(f'{done["scope"]} "{done["name"]}": {", ".join(shown) or "no limits"}')
 
@@ -159,7 +159,7 @@ def remaining(state: str | None, fmt: str, target: Target) -> None:
     answer = ask(target, _REMAINING, (name, target.workspace, target.environment))
     show(answer, fmt)
     if all(json.loads(row[0]) != "state" for row in answer.rows):
-        click.echo(f'State "{name}" is not there yet; it counts from its first write.', err=True)
+        tell(f'State "{name}" is not there yet; it counts from its first write.')
 
 
 @quota.command()
