@@ -29,6 +29,7 @@ _LAZY: dict[str, str] = {
     "refresh": "kilolock.commands.drift",
     "export": "kilolock.commands.transfer",
     "import": "kilolock.commands.transfer",
+    "plan": "kilolock.commands.plan",
     "rollback": "kilolock.commands.rollback",
     "diff": "kilolock.commands.history",
     "history": "kilolock.commands.history",

@@ -125,8 +125,12 @@ class Configuration:
         lock = self.directory / ".terraform.lock.hcl"
         return [*found, *([lock] if lock.exists() else [])]
 
-    def targets(self, file: Path) -> list[str]:
-        """What a file declares that terraform can plan by itself, as targets."""
+    def targets(self, file: Path, modules: Iterable[str] = ()) -> list[str]:
+        """What a file declares that terraform can plan by itself, as targets.
+
+        ``modules`` are the module instances that there are: a target has to name their keys. Where
+        a module with count or for_each has no instance yet, all of it is the target.
+        """
         paths = [p for p, folder in self.folders.items() if _same(folder, file.parent)]
         if not paths or not any(_same(file, known) for known in self.files(file.parent)):
             raise SourceError(
@@ -136,7 +140,15 @@ class Configuration:
                 "run terraform init.",
             )
         source = read_file(file)
-        found = [_join(path, name) for path in paths for name in _declared(source.blocks)]
+        declared = list(_declared(source.blocks))
+        found: list[str] = []
+        for path in paths:
+            repeated = self._repeated(path)
+            instances = [m for m in modules if without_keys(m) == path] if repeated else [path]
+            if instances:
+                found += [_join(i, name) for i in sorted(instances) for name in declared]
+            elif declared:
+                found.append(repeated)
         if not found and source.whole:
             raise SourceError(
                 f"{file} declares nothing that can be planned by itself",
@@ -148,6 +160,16 @@ class Configuration:
                 f"{file} cannot be read as a configuration", BAD_INPUT, "Run terraform validate."
             )
         return list(dict.fromkeys(found))
+
+    def _repeated(self, path: str) -> str:
+        """The first module on a path that has count or for_each; '' if there is none."""
+        steps = path.split(".")
+        for end in range(2, len(steps) + 1, 2):
+            upper = ".".join(steps[:end])
+            for block in self._calls(*_split(upper)):
+                if {"count", "for_each"} & block.attributes.keys():
+                    return upper
+        return ""
 
     def sensitive_variables(self) -> set[str]:
         """The variables whose values are not to be shown or kept."""
@@ -170,7 +192,7 @@ class Configuration:
             path, name = _split(without_keys(address))
             start.append(("object", path, name))
         seen: set[Node] = set()
-        waiting = list(start)
+        waiting = [node for first in start for node in self._leads_to(first)]
         while waiting:
             node = waiting.pop()
             if node not in seen:

@@ -12,7 +12,7 @@ import io
 import json
 import struct
 import zipfile
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -51,11 +51,8 @@ class Change:
 
     @property
     def writes(self) -> bool:
-        """Whether a managed object in the state becomes another, or its address does."""
-        if self.mode != "managed":
-            return False
-        still = self.actions in (("no-op",), ("read",))
-        return not still or self.previous is not None or self.importing
+        """Whether an object in the state becomes another, or its address does."""
+        return self.actions != ("no-op",) or self.previous is not None or self.importing
 
     @property
     def verb(self) -> str:
@@ -87,6 +84,15 @@ def read_plan(data: bytes, show: Callable[[], bytes]) -> Plan:
         return from_json(json.loads(show()))
 
 
+def prior_state(data: bytes) -> bytes | None:
+    """The state as the plan's refresh left it."""
+    try:
+        with zipfile.ZipFile(io.BytesIO(data)) as archive:
+            return archive.read("tfstate")
+    except (zipfile.BadZipFile, KeyError):
+        return None
+
+
 def decode(data: bytes) -> Plan:
     """Read the plan inside a plan file."""
     try:
@@ -96,7 +102,7 @@ def decode(data: bytes) -> Plan:
             raise UnknownFormat
         plan = Plan(
             changes=[_change(c) for c in message.get(3, ())],
-            drift=[_change(c) for c in message.get(18, ())],
+            drift=_drifted(_change(c) for c in message.get(18, ())),
             version=_text(message, 14),
         )
         for raw in message.get(4, ()):
@@ -138,7 +144,7 @@ def from_json(shown: dict[str, Any]) -> Plan:
     }
     return Plan(
         changes=[change(c) for c in shown.get("resource_changes", ())],
-        drift=[change(c) for c in shown.get("resource_drift", ())],
+        drift=_drifted(change(c) for c in shown.get("resource_drift", ())),
         outputs={name: action for name, action in outputs.items() if action != "no-op"},
         variables={n: v.get("value") for n, v in shown.get("variables", {}).items()},
         version=shown.get("terraform_version", ""),
@@ -168,6 +174,20 @@ def module_of(address: str) -> str:
     return address[:end]
 
 
+def parent_module(module: str) -> str:
+    """The module instance that another one is in."""
+    end = 0
+    while True:
+        at = module.index("module.", end) + len("module.")
+        while at < len(module) and module[at] not in ".[":
+            at += 1
+        if at < len(module) and module[at] == "[":
+            at = key_end(module, at)
+        if at >= len(module):
+            return module[: max(end - 1, 0)]
+        end = at + 1
+
+
 def key_end(address: str, at: int) -> int:
     """Where the instance key that begins at ``at`` ends."""
     quoted = address.startswith('["', at)
@@ -195,6 +215,11 @@ def without_keys(address: str) -> str:
         parts.append(address[at:start])
         at = key_end(address, start)
     return "".join(parts)
+
+
+def _drifted(changes: Iterable[Change]) -> list[Change]:
+    # An object that only moved stands there too, or does not.
+    return [change for change in changes if change.actions != ("no-op",)]
 
 
 def _change(raw: bytes) -> Change:

@@ -50,6 +50,14 @@ class Command:
         self._log.seek(0)
         return status, self._log.read()
 
+    def output(self) -> str:
+        """What it printed so far."""
+        return os.pread(self._log.fileno(), 1 << 30, 0).decode()
+
+    def interrupt(self, how: int = signal.SIGINT) -> None:
+        """Send it a signal, as Ctrl-C does."""
+        os.kill(self._process.pid, how)
+
     def kill_9(self) -> None:
         """Kill the command alone, as a crash would."""
         os.kill(self._process.pid, signal.SIGKILL)
@@ -95,10 +103,16 @@ class Configuration:
         color = () if args[0] == "state" else ("-no-color",)
         return Command([self.binary, *args, *color], self.folder, self.env)
 
+    def kl_command(self, *args: str) -> list[str]:
+        """A command of kl, and kl_env its environment."""
+        return [*KL, *args]
+
+    def kl_env(self, **variables: str) -> dict[str, str]:
+        return {**self.env, "PYTHONPATH": str(CHECKOUT), "KL_IAC_BIN": self.binary, **variables}
+
     def start_kl(self, *args: str, **variables: str) -> Command:
         """Start a command of kl."""
-        env = {**self.env, "PYTHONPATH": str(CHECKOUT), "KL_IAC_BIN": self.binary, **variables}
-        return Command([*KL, *args], self.folder, env)
+        return Command(self.kl_command(*args), self.folder, self.kl_env(**variables))
 
     def kl(self, *args: str, status: int = 0, **variables: str) -> str:
         """Run a command of kl that must end with this status, and return what it printed."""

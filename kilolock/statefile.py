@@ -1,0 +1,279 @@
+"""Reads a state file in pieces of its own text, and tells what changed from one to another.
+
+A piece is an instance, an output or a check result exactly as it stands in the file, so that
+numbers and escapes survive. Terraform always lays its files out the same way, which makes cutting
+cheap: lines at a known depth. A file laid out otherwise is laid out anew first.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Collection
+from dataclasses import dataclass, field
+from decimal import Decimal
+from functools import cached_property
+from typing import Any
+
+from kilolock.hcl import quote_key
+from kilolock.planfile import module_of, parent_module, without_keys
+
+_INDEX_KEY = b'\n          "index_key": '
+_DEPOSED = b'\n          "deposed": '
+_TOKEN = re.compile(rb'"(?:[^"\\]|\\.)*"|[\[\]{},:]|[^\s\[\]{},:"]+', re.DOTALL)
+_DECODER = json.JSONDecoder()
+_LAID_OUT = re.compile(rb'\{\n  "version": \d+,\n')
+
+Key = tuple[str, str | None]
+"""The address of an object and its deposed key."""
+
+
+@dataclass(frozen=True)
+class Instance:
+    """One object of the state: the header of its resource, and its text."""
+
+    header: dict[str, Any]
+    text: bytes
+
+
+@dataclass(frozen=True)
+class StateFile:
+    """A state file cut into pieces."""
+
+    data: bytes
+    instances: dict[Key, Instance] = field(default_factory=dict)
+    outputs: dict[str, bytes] = field(default_factory=dict)
+    checks: dict[tuple[str, str], bytes] = field(default_factory=dict)
+
+    @classmethod
+    def of(cls, data: bytes | None) -> StateFile:
+        """Cut a document; no document is an empty state."""
+        if data is None:
+            return cls(b"")
+        if not _LAID_OUT.match(data):
+            data = lay_out(data)
+        file = cls(data)
+        file._cut()
+        return file
+
+    @property
+    def lineage(self) -> str | None:
+        """The lineage, for comparing."""
+        found: str | None = self._head("lineage")
+        return found
+
+    @property
+    def serial(self) -> int:
+        """The serial."""
+        return int(self._head("serial") or 0)
+
+    def _head(self, name: str) -> Any:
+        found = re.search(rb'^  "' + name.encode() + rb'": (.*?),?$', self.data, re.MULTILINE)
+        return json.loads(found.group(1)) if found else None
+
+    @cached_property
+    def blocks(self) -> dict[str, set[str]]:
+        """The addresses of the resources, without instance keys, by what the configuration calls
+        them: a module that is called several times has several."""
+        found: dict[str, set[str]] = {}
+        for header in {id(i.header): i.header for i in self.instances.values()}.values():
+            address = block_address(header)
+            found.setdefault(without_keys(address), set()).add(address)
+        return found
+
+    @cached_property
+    def modules(self) -> set[str]:
+        """The module instances that anything is in."""
+        found: set[str] = set()
+        for addresses in self.blocks.values():
+            for address in addresses:
+                module = module_of(address)
+                while module and module not in found:
+                    found.add(module)
+                    module = parent_module(module)
+        return found
+
+    def dependencies(self, address: str) -> list[str]:
+        """What the objects at an address were recorded to depend on, without keys."""
+        found: list[str] = []
+        for key in self._keys.get(address, ()):
+            found += json.loads(self.instances[key].text).get("dependencies") or ()
+        return found
+
+    @cached_property
+    def _keys(self) -> dict[str, list[Key]]:
+        found: dict[str, list[Key]] = {}
+        for key in self.instances:
+            found.setdefault(key[0], []).append(key)
+        return found
+
+    def _cut(self) -> None:
+        for block in _elements(_section(self.data, b"resources", b"["), 4):
+            head, found, rest = block.partition(b'\n      "instances": [')
+            if not found or rest.startswith(b"]"):
+                continue
+            header = json.loads(head.rstrip(b", \n") + b"}")
+            address = block_address(header)
+            body = rest[: rest.rindex(b"\n      ]") + 1]
+            for text in _elements(body, 8):
+                name = address
+                if (index := _field(text, _INDEX_KEY)) is not None:
+                    name += f"[{quote_key(index) if isinstance(index, str) else index}]"
+                self.instances[name, _field(text, _DEPOSED)] = Instance(header, text)
+        for member in _members(_section(self.data, b"outputs", b"{")):
+            name, end = _DECODER.raw_decode(member)
+            self.outputs[name] = member[end + 2 :].encode()
+        for text in _elements(_section(self.data, b"check_results", b"["), 4):
+            check = json.loads(text)
+            self.checks[check["object_kind"], check["config_addr"]] = text
+
+
+def block_address(header: dict[str, Any]) -> str:
+    """The address of a resource in a state file."""
+    module = f"{header['module']}." if header.get("module") else ""
+    mode = "data." if header["mode"] == "data" else ""
+    return f"{module}{mode}{header['type']}.{header['name']}"
+
+
+def covers(upper: str, address: str) -> bool:
+    """Whether an address is another or contains it."""
+    return address == upper or (address.startswith(upper) and address[len(upper)] in ".[")
+
+
+def any_covers(uppers: Collection[str], address: str) -> bool:
+    """Whether one of many addresses is another or contains it."""
+    if address in uppers:
+        return True
+    return any(address[: match.start()] in uppers for match in re.finditer(r"[.\[]", address))
+
+
+def delta(base: StateFile, result: StateFile, writes: Collection[str]) -> dict[str, Any]:
+    """What turns the base into the result, in the form of state/commit.
+
+    Of objects only those that are to be written: a refresh may have read others anew, which is not
+    ours to record. A check that a scoped plan did not look at stays what it was.
+    """
+    put, remove = [], []
+    for key, instance in result.instances.items():
+        if any_covers(writes, key[0]) and not _equal(base.instances.get(key), instance):
+            header = instance.header
+            put.append(
+                {
+                    "module": header.get("module", ""),
+                    "mode": header["mode"],
+                    "type": header["type"],
+                    "name": header["name"],
+                    "provider": header["provider"],
+                    "instance": instance.text.decode(),
+                }
+            )
+    for key in base.instances:
+        if key not in result.instances and any_covers(writes, key[0]):
+            remove.append({"address": key[0], "deposed": key[1]})
+    outputs = {
+        name: text.decode()
+        for name, text in result.outputs.items()
+        if name not in base.outputs or not _same(base.outputs[name], text)
+    }
+    checks = [
+        text.decode()
+        for key, text in result.checks.items()
+        if json.loads(text)["status"] != "unknown"
+        and (key not in base.checks or not _same(base.checks[key], text))
+    ]
+    gone = [name for name in base.outputs if name not in result.outputs]
+    gone_checks = [
+        {"object_kind": kind, "config_addr": address}
+        for kind, address in base.checks
+        if (kind, address) not in result.checks
+    ]
+    parts: dict[str, Any] = {
+        "put": put,
+        "remove": remove,
+        "outputs": _filled(put=outputs, remove=gone),
+        "check_results": _filled(put=checks, remove=gone_checks),
+    }
+    return _filled(**parts)
+
+
+def lay_out(data: bytes) -> bytes:
+    """A JSON document in the layout of Terraform's files, every value as it was written."""
+    out: list[bytes] = []
+    depth = 0
+    fresh = False
+    for match in _TOKEN.finditer(data):
+        token = match.group()
+        if token in b"}]":
+            depth -= 1
+            out.append(token if fresh else b"\n" + b"  " * depth + token)
+            fresh = False
+            continue
+        if fresh:
+            out.append(b"\n" + b"  " * depth)
+            fresh = False
+        if token in b"{[":
+            depth += 1
+            fresh = True
+            out.append(token)
+        elif token == b",":
+            out.append(b",\n" + b"  " * depth)
+        elif token == b":":
+            out.append(b": ")
+        else:
+            out.append(token)
+    return b"".join(out) + b"\n"
+
+
+def _equal(before: Instance | None, now: Instance) -> bool:
+    if before is None or before.header.get("provider") != now.header.get("provider"):
+        return False
+    return _same(before.text, now.text)
+
+
+def _same(one: bytes, other: bytes) -> bool:
+    if one == other:
+        return True
+    return bool(json.loads(one, parse_float=Decimal) == json.loads(other, parse_float=Decimal))
+
+
+def _field(text: bytes, start: bytes) -> Any:
+    """A member of an instance that is no object, by what its line begins with."""
+    at = text.find(start)
+    if at < 0:
+        return None
+    at += len(start)
+    return json.loads(text[at : text.index(b"\n", at)].rstrip(b","))
+
+
+def _filled(**parts: Any) -> dict[str, Any]:
+    return {name: part for name, part in parts.items() if part}
+
+
+def _section(data: bytes, name: bytes, opening: bytes) -> bytes:
+    """What stands between the brackets of one of the document's members, from the first line."""
+    start = data.find(b'\n  "' + name + b'": ' + opening + b"\n")
+    if start < 0:
+        return b""
+    start += len(name) + 8
+    end = data.find(b"\n  ]" if opening == b"[" else b"\n  }", start)
+    return data[start : end + 1]
+
+
+def _elements(section: bytes, indent: int) -> list[bytes]:
+    """The objects of a list, whose lines begin at this depth."""
+    space = b" " * indent
+    if not section.startswith(b"\n" + space + b"{"):
+        return []
+    pieces = section[: section.rindex(b"}")].split(b"\n" + space + b"},\n" + space + b"{")
+    pieces[0] = pieces[0][len(space) + 2 :]
+    pieces[-1] = pieces[-1][: len(pieces[-1]) - len(space) - 1]
+    return [b"{" + piece + b"\n" + space + b"}" for piece in pieces]
+
+
+def _members(section: bytes) -> list[str]:
+    """The members of an object at depth two: name, colon and value."""
+    start = b'\n    "'
+    if not section.startswith(start):
+        return []
+    pieces = section[len(start) :].rstrip().split(b"," + start)
+    return ['"' + piece.decode() for piece in pieces]
