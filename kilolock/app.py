@@ -8,6 +8,7 @@ import hmac
 import json
 import logging
 import re
+import socket
 import threading
 import time
 from collections import Counter
@@ -22,6 +23,7 @@ from falcon.routing import BaseConverter
 
 from kilolock import __version__
 from kilolock.actions import ACTIONS
+from kilolock.archive import ArchiveError, Packed, restore
 from kilolock.errors import QueryError, Refusal, query_refusal, refusal
 from kilolock.output import to_csv, to_wire
 
@@ -56,10 +58,13 @@ def create_app(db: Database, settings: Settings) -> Front:
     app.add_error_handler(Exception, _answer_fault)
     app.add_error_handler(psycopg.Error, _answer_refusal)
     app.add_error_handler(QueryError, _answer_query_refusal)
+    app.add_error_handler(ArchiveError, _answer_archive_error)
+    app.add_error_handler(ConnectionAbortedError, _answer_nobody)
     requests = Requests()
     app.add_route("/v1/states/{state:state}", State(db, settings.max_state_mb * _MIB))
     app.add_route("/v1/state-unlock/{state:state}", StateUnlock(db))
     app.add_route("/v1/state-versions/{state:state}", StateVersion(db))
+    app.add_route("/v1/archives/{state:state}", Archive(db, settings.max_archive_mb * _MIB))
     app.add_route("/v1/query", Query(db))
     for path, function in ACTIONS.items():
         kind = Reading if function.startswith("read_") else Action
@@ -162,6 +167,30 @@ class StateVersion:
                 description="Ask with ?version=REF: N, @N, serial:N, a tag, a time or current.",
             )
         _send_document(req, resp, self._db, state, ref)
+
+
+class Archive:
+    """``/v1/archives/…``, a state with its whole history in one file."""
+
+    def __init__(self, db: Database, limit: int) -> None:
+        self._db = db
+        self._limit = limit
+
+    def on_get(self, req: falcon.Request, resp: falcon.Response, state: Address) -> None:
+        """Send it."""
+        rows = self._db.stream("export_archive", *state)
+        resp.content_type = "application/vnd.kilolock.archive"
+        resp.set_header("Cache-Control", "no-store")
+        resp.stream = Packed((row[0] for row in rows), rows.close)
+
+    def on_post(self, req: falcon.Request, resp: falcon.Response, state: Address) -> None:
+        """Make a state of one. The server has put the body on its disk; it is read from there."""
+        _check_body(req, self._limit, "Raise KL_MAX_ARCHIVE_MB to take it.")
+        environ = req.env
+        resp.text = restore(
+            self._db, req.bounded_stream, state, _actor(req), lambda: _is_there(environ)
+        )
+        resp.content_type = falcon.MEDIA_JSON
 
 
 class Query:
@@ -526,6 +555,14 @@ def _describe(
 
 
 def _body(req: falcon.Request, limit: int, advice: str | None = None) -> bytes:
+    length = _check_body(req, limit, advice)
+    body: bytes = req.bounded_stream.read()
+    if len(body) < length:
+        raise falcon.HTTPBadRequest(title="the body was cut short")
+    return body
+
+
+def _check_body(req: falcon.Request, limit: int, advice: str | None) -> int:
     if "HTTP_TRANSFER_ENCODING" in req.env:
         # The server did not undo it: the body only looks empty, and an empty UNLOCK is force.
         raise falcon.HTTPBadRequest(title="Transfer-Encoding needs HTTP/1.1")
@@ -539,10 +576,21 @@ def _body(req: falcon.Request, limit: int, advice: str | None = None) -> bytes:
             title=f"the body has {length} bytes, more than the {limit} that are allowed",
             description=advice,
         )
-    body: bytes = req.bounded_stream.read()
-    if len(body) < length:
-        raise falcon.HTTPBadRequest(title="the body was cut short")
-    return body
+    return length
+
+
+def _is_there(environ: dict[str, Any]) -> bool:
+    """Whether the client still waits; waitress itself looks only between requests."""
+    channel = getattr(environ.get("waitress.client_disconnected"), "__self__", None)
+    sock = getattr(channel, "socket", None)
+    if sock is None:
+        return True
+    try:
+        return bool(sock.recv(1, socket.MSG_PEEK | socket.MSG_DONTWAIT))
+    except BlockingIOError:
+        return True
+    except OSError:
+        return False
 
 
 def _actor(req: falcon.Request) -> str | None:
@@ -633,6 +681,21 @@ def _answer_query_refusal(
     cause = ex.__cause__
     assert isinstance(cause, psycopg.Error)
     _answer(req, resp, query_refusal(cause), cause)
+
+
+def _answer_archive_error(
+    req: falcon.Request, resp: falcon.Response, ex: ArchiveError, params: dict[str, Any]
+) -> None:
+    resp.status = falcon.HTTP_400
+    _send_error(resp, "KLB09", str(ex), "Nothing was imported.")
+
+
+def _answer_nobody(
+    req: falcon.Request, resp: falcon.Response, ex: ConnectionAbortedError, params: dict[str, Any]
+) -> None:
+    # 499 is what others log of a client that did not wait for its answer.
+    resp.status = "499 Client Closed Request"
+    _send_error(resp, "client_left", str(ex), None)
 
 
 def _answer_fault(

@@ -27,6 +27,7 @@ _CONTEXT = {"help_option_names": ["-h", "--help"], "max_content_width": 100}
 _LAZY: dict[str, str] = {
     "drift": "kilolock.commands.drift",
     "refresh": "kilolock.commands.drift",
+    "archive": "kilolock.commands.archive",
     "export": "kilolock.commands.transfer",
     "import": "kilolock.commands.transfer",
     "plan": "kilolock.commands.plan",

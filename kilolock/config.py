@@ -28,6 +28,7 @@ class Settings:
     auth_mode: str = "open"
     auth_token: str | None = field(default=None, repr=False)
     max_state_mb: int = 512
+    max_archive_mb: int = 1024
     pgdata: Path = Path("kilolock")
     threads: int = 16
 
@@ -90,6 +91,7 @@ def load(environ: Mapping[str, str]) -> Settings:
         auth_token=environ.get("KL_AUTH_TOKEN") or None,
         # A PostgreSQL value ends at 1 GB, and the document travels as one.
         max_state_mb=_number(environ, "KL_MAX_STATE_MB", 512, 1000),
+        max_archive_mb=_number(environ, "KL_MAX_ARCHIVE_MB", 1024, 1_000_000),
         pgdata=Path(pgdata).expanduser().absolute() if pgdata else default_pgdata(environ),
         threads=_number(environ, "KL_THREADS", 16, 500),
     )

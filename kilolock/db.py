@@ -5,9 +5,9 @@ from __future__ import annotations
 import select
 import threading
 import time
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager, suppress
-from functools import cache
+from functools import cache, partial
 from typing import Any, NamedTuple
 
 import psycopg
@@ -65,8 +65,25 @@ class Database:
 
     def document(self, function: str, *args: Argument) -> tuple[Meta, Document]:
         """Call a function that returns a document in pieces; they come as they are read."""
-        document = Document(self, _call_all(function, len(args)), args)
+        document = Document(Stream(self, _call_all(function, len(args)), args))
         return document.meta, document
+
+    def stream(self, function: str, *args: Argument) -> Stream:
+        """Call a function that returns many values; they come as it makes them."""
+        return Stream(self, _call_each(function, len(args)), args)
+
+    @contextmanager
+    def transaction(self) -> Iterator[Callable[..., str | None]]:
+        """Several calls that are one transaction; ends with a commit unless something fails."""
+        connection = self.take()
+        try:
+            connection.execute("begin")
+            yield partial(_execute_each, connection)
+            connection.execute("commit")
+        finally:
+            # What was open is rolled back, and large messages have left large buffers.
+            connection.close()
+            self.give_back(connection)
 
     def query(
         self,
@@ -135,27 +152,24 @@ class Database:
             self._free.release()
 
 
-class Document:
-    """The pieces of a document; it holds a connection until it was read or closed."""
+class Stream:
+    """Rows as they are made; it holds a connection until it was read or closed."""
 
     def __init__(self, db: Database, statement: sql.Composed, args: Sequence[Argument]) -> None:
         self._db = db
         self._connection: psycopg.Connection[Any] | None = db.take()
         try:
             self._rows = self._connection.cursor().stream(statement, args, binary=True)
-            first = next(self._rows)
+            # An error shows before anything was answered.
+            self.first = next(self._rows)
         except BaseException:
             self.close()
             raise
-        serial = None if first[1] is None else int(first[1])
-        self.meta = Meta(first[0], serial, first[2], first[3])
-        self._first = first[4]
 
-    def __iter__(self) -> Iterator[bytes]:
+    def __iter__(self) -> Iterator[tuple[Any, ...]]:
         try:
-            yield self._first
-            for row in self._rows:
-                yield row[4]
+            yield self.first
+            yield from self._rows
         finally:
             self.close()
 
@@ -164,6 +178,19 @@ class Document:
         connection, self._connection = self._connection, None
         if connection is not None:
             self._db.give_back(connection)
+
+
+class Document:
+    """The pieces of a document, and what is known of it before the first."""
+
+    def __init__(self, rows: Stream) -> None:
+        self._rows = rows
+        self.close = rows.close
+        version, serial, size, md5, _ = rows.first
+        self.meta = Meta(version, None if serial is None else int(serial), size, md5)
+
+    def __iter__(self) -> Iterator[bytes]:
+        return (row[4] for row in self._rows)
 
 
 def _connect(url: str) -> psycopg.Connection[Any]:
@@ -216,6 +243,20 @@ def _call_all(function: str, count: int) -> sql.Composed:
     return sql.SQL("select * from kilolock.{}({})").format(
         sql.Identifier(function), sql.SQL(", ").join([sql.Placeholder()] * count)
     )
+
+
+@cache
+def _call_each(function: str, count: int) -> sql.Composed:
+    # In a select list, because PostgreSQL works off a function in FROM before it gives a row.
+    return sql.SQL("select kilolock.{}({})").format(
+        sql.Identifier(function), sql.SQL(", ").join([sql.Placeholder()] * count)
+    )
+
+
+def _execute_each(
+    connection: psycopg.Connection[Any], function: str, *args: Argument
+) -> str | None:
+    return _execute(connection, function, args)
 
 
 def _execute(

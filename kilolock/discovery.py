@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import os
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -13,11 +13,16 @@ from typing import TYPE_CHECKING, Any
 from kilolock.actions import ACTIONS
 
 if TYPE_CHECKING:
+    from kilolock.archive import Readable
     from kilolock.db import Database
     from kilolock.output import Answer
 
 DEFAULT_URL = "http://127.0.0.1:8080"
 _STATES = "/v1/states"
+_ARCHIVE_TYPE = "application/vnd.kilolock.archive"
+_BLOCK = 1 << 18
+# Nothing is heard of a kld while it replays a long history.
+_LONG = 24 * 3600.0
 
 
 class SourceError(Exception):
@@ -106,6 +111,27 @@ class DatabaseSource:
             done = db.call("write_state", *address, None, body, None, who, source, force)
             return json.loads(done or "null")
 
+    @contextmanager
+    def read_archive(self, state: str) -> Iterator[Iterable[bytes]]:
+        """The archive of a state, in pieces."""
+        from kilolock.archive import Packed
+
+        address = (self._target.workspace, self._target.environment, state)
+        with self._database() as db:
+            rows = db.stream("export_archive", *address)
+            yield Packed((row[0] for row in rows), rows.close)
+
+    def write_archive(self, state: str, file: Readable, size: int | None, who: str) -> Any:
+        """Make a state of an archive; what it holds."""
+        from kilolock.archive import ArchiveError, restore
+
+        address = (self._target.workspace, self._target.environment, state)
+        with self._database() as db:
+            try:
+                return json.loads(restore(db, file, address, who))
+            except ArchiveError as ex:
+                raise SourceError(str(ex), 2, "Nothing was imported.") from None
+
     def act(self, action: str, request: Mapping[str, Any]) -> Any:
         """Do one of ACTIONS."""
         with self._database() as db:
@@ -183,6 +209,22 @@ class HttpSource:
             headers["Kilolock-Force"] = "true"
         return json.loads(self._send(self._path("states", state), body, 600, headers)[1])
 
+    @contextmanager
+    def read_archive(self, state: str) -> Iterator[Iterable[bytes]]:
+        """The archive of a state, in pieces."""
+        with self._open(self._path("archives", state), None, _LONG, {}) as reply:
+            yield iter(lambda: reply.read(_BLOCK), b"")
+
+    def write_archive(self, state: str, file: Readable, size: int | None, who: str) -> Any:
+        """Make a state of an archive; what it holds."""
+        from urllib.parse import quote
+
+        headers = {"Content-Type": _ARCHIVE_TYPE, "Kilolock-Who": quote(who)}
+        if size is not None:
+            headers["Content-Length"] = str(size)
+        blocks = iter(lambda: file.read(_BLOCK), b"")
+        return json.loads(self._send(self._path("archives", state), blocks, _LONG, headers)[1])
+
     def _path(self, kind: str, state: str) -> str:
         from urllib.parse import quote
 
@@ -195,7 +237,7 @@ class HttpSource:
     def _send(
         self,
         path: str,
-        body: bytes | None,
+        body: bytes | Iterator[bytes] | None,
         timeout_s: float,
         headers: Mapping[str, str] | None = None,
     ) -> tuple[Any, bytes]:
@@ -274,7 +316,7 @@ def _said_of(url: str) -> Iterator[None]:
             raise SourceError(
                 f"{url} closed the connection while the body was sent",
                 2,
-                "It may be larger than that kld takes; see KL_MAX_STATE_MB.",
+                "It may be larger than that kld takes; see KL_MAX_STATE_MB and KL_MAX_ARCHIVE_MB.",
             ) from None
         raise SourceError(
             f"no kld answers at {url}: {ex.reason}", 8, "Start kld, or set KL_STATE_URL."

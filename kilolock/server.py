@@ -43,7 +43,8 @@ def main() -> None:
     """Keep Terraform and OpenTofu states in PostgreSQL, as rows that SQL can ask about.
 
     Settings come from KL_* variables: KL_DATABASE_URL, KL_LISTEN_ADDR, KL_AUTH_MODE,
-    KL_AUTH_TOKEN, KL_LOG_LEVEL, KL_LOG_FORMAT, KL_MAX_STATE_MB, KL_THREADS, KL_PGDATA.
+    KL_AUTH_TOKEN, KL_LOG_LEVEL, KL_LOG_FORMAT, KL_MAX_STATE_MB, KL_MAX_ARCHIVE_MB,
+    KL_THREADS, KL_PGDATA.
     Without KL_DATABASE_URL (or DATABASE_URL) kld runs a PostgreSQL of its own.
 
     \b
@@ -281,7 +282,7 @@ def _run(settings: Settings, url: str, listener: socket.socket) -> None:
     # A transfer encoding that waitress does not know is the client's mistake, not 501: Terraform
     # would send the request again.
     parser.ServerNotImplemented = BadRequest
-    body_limit = (settings.max_state_mb + 1) * _MIB
+    body_limit = (max(settings.max_state_mb, settings.max_archive_mb) + 1) * _MIB
     db = Database(url, max_size=settings.threads)
     try:
         app: Callable[..., Any] = create_app(db, settings)
@@ -293,7 +294,7 @@ def _run(settings: Settings, url: str, listener: socket.socket) -> None:
             # The application refuses what is too large with a reason; this is the wall behind it.
             max_request_body_size=body_limit,
             # A slow reader of a large state must not hold a database connection.
-            outbuf_high_watermark=body_limit,
+            outbuf_high_watermark=(settings.max_state_mb + 1) * _MIB,
             channel_timeout=300,
             connection_limit=1000,
             backlog=1024,

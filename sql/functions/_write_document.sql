@@ -13,7 +13,8 @@
 --
 -- p_size, p_md5  of the bytes of p_text
 -- p_lock_id      the Terraform lock that the writer holds: any serial and lineage are taken then, as with p_force
--- p_version      the number to give it, where an archive brings one; it is higher than the head's
+-- p_version      the number to give it, where an archive brings one; it is higher than the head's. What was once written is
+--                no longer held against a quota: import_archive checks the last
 -- p_at           when it was written, where that was earlier
 -- p_payload      more for the event
 --
@@ -59,7 +60,8 @@ begin
 
   select d.chunk_ids, d.skeleton, d.origin into v_document
   from kilolock._store_document(v_state.id, v_salt, p_text, v_bytes) d;
-  if v_document.chunk_ids = v_head.chunk_ids then
+  -- A version with a number of its own is one, even where the one between that differed is gone.
+  if v_document.chunk_ids = v_head.chunk_ids and p_version is null then
     return json_build_object('state', v_state.name, 'version', v_state.head_version, 'serial', v_state.serial,
       'created', 0, 'updated', 0, 'deleted', 0, 'moved', 0, 'changed', false);
   end if;
@@ -114,8 +116,10 @@ begin
         end if;
     end;
   end loop;
-  perform kilolock._check_quota(v_state, v_state.managed_count, v_state.managed_count + v_rows.managed_change,
-    v_state.head_size, p_size);
+  if p_version is null then
+    perform kilolock._check_quota(v_state, v_state.managed_count, v_state.managed_count + v_rows.managed_change,
+      v_state.head_size, p_size);
+  end if;
 
   update kilolock.version_documents d
   set id = nextval(pg_get_serial_sequence('kilolock.version_documents', 'id'))

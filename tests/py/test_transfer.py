@@ -1,4 +1,5 @@
 """States leave byte for byte and come in again; archives bring their whole past along."""
+# ruff: noqa: F811  the fixtures of test_cli are imported here
 
 from __future__ import annotations
 
@@ -31,7 +32,7 @@ def versions(psql: Any, name: str) -> list[tuple[Any, ...]]:
     )
 
 
-def test_an_export_is_what_was_posted(ask: Kl, kld: Any) -> None:  # noqa: F811
+def test_an_export_is_what_was_posted(ask: Kl, kld: Any) -> None:
     first, second = document(1, "a"), document(2, "a", "é\u2028")
     for body in (first, second):
         assert kld.request("POST", f"{STATES}/prod", body)[0] == 200
@@ -47,7 +48,7 @@ def test_an_export_is_what_was_posted(ask: Kl, kld: Any) -> None:  # noqa: F811
     assert names(ask.directory) == ["now.json"]
 
 
-def test_a_written_file_is_its_owners_alone_and_replaces_whole(ask: Kl, kld: Any) -> None:  # noqa: F811
+def test_a_written_file_is_its_owners_alone_and_replaces_whole(ask: Kl, kld: Any) -> None:
     assert kld.request("POST", f"{STATES}/prod", document(1, "a"))[0] == 200
     old = ask.directory / "real.json"
     old.write_text("before")
@@ -62,7 +63,7 @@ def test_a_written_file_is_its_owners_alone_and_replaces_whole(ask: Kl, kld: Any
     assert "missing" in failed(ask("export", "prod", "-o", "missing/x.json"), 1)
 
 
-def test_a_full_disk_leaves_the_old_file(ask: Kl, kld: Any) -> None:  # noqa: F811
+def test_a_full_disk_leaves_the_old_file(ask: Kl, kld: Any) -> None:
     body = document(1, *(f"n{i}" for i in range(300)))
     assert kld.request("POST", f"{STATES}/prod", body)[0] == 200
     (ask.directory / "x.json").write_text("before")
@@ -83,7 +84,7 @@ def test_a_full_disk_leaves_the_old_file(ask: Kl, kld: Any) -> None:  # noqa: F8
 
 
 @pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
-def test_an_interrupted_export_leaves_nothing(kl: Kl, number: int) -> None:  # noqa: F811
+def test_an_interrupted_export_leaves_nothing(kl: Kl, number: int) -> None:
     code = (
         "import sys, time; from kilolock.files import new_file\n"
         "with new_file('x.json') as file:\n"
@@ -105,7 +106,7 @@ def test_an_interrupted_export_leaves_nothing(kl: Kl, number: int) -> None:  # n
     assert list(kl.directory.iterdir()) == []
 
 
-def test_an_import_is_a_version_with_its_source(ask: Kl, kld: Any, psql: Any) -> None:  # noqa: F811
+def test_an_import_is_a_version_with_its_source(ask: Kl, kld: Any, psql: Any) -> None:
     first, second = document(1, "a"), document(2, "a", "b")
     (ask.directory / "a.json").write_bytes(first)
     (ask.directory / "b.json").write_bytes(second)
@@ -125,7 +126,7 @@ def test_an_import_is_a_version_with_its_source(ask: Kl, kld: Any, psql: Any) ->
     failed(ask("import", "--name", "bad", "-", stdin="{}"), 2)
 
 
-def test_force_takes_another_lineage_but_no_lock(ask: Kl, kld: Any, psql: Any) -> None:  # noqa: F811
+def test_force_takes_another_lineage_but_no_lock(ask: Kl, kld: Any, psql: Any) -> None:
     other = document(1, "z", lineage="other")
     assert kld.request("POST", f"{STATES}/prod", document(5, "a"))[0] == 200
     for body in (document(5, "b"), document(4, "a"), other):
@@ -162,7 +163,7 @@ def test_who_signed_in_counts_more_than_who_is_named(start_kld: Any, psql: Any) 
     assert versions(psql, "s") == [(1, 1, "apply", "ann")]
 
 
-def test_a_body_that_is_too_large_is_explained(kl: Kl, start_kld: Any) -> None:  # noqa: F811
+def test_a_body_that_is_too_large_is_explained(kl: Kl, start_kld: Any) -> None:
     kl.env["KL_STATE_URL"] = start_kld(KL_MAX_STATE_MB="1").url
     (kl.directory / "x.json").write_bytes(document(1, "a" * 20_000_000))
     assert "KL_MAX_STATE_MB" in failed(kl("import", "--name", "s", "x.json"), 2)
