@@ -257,6 +257,23 @@ def test_queries_about_all_states(ask: Any, post: Any) -> None:
     assert {name: row["versions"] for name, row in sizes.items()} == {"big-state": 2, "another": 1}
 
 
+def test_quotas(ask: Any, post: Any, psql: Any) -> None:
+    post(BigState(4).render())
+    for request in (
+        '{"scope": "state", "state": "big-state", "limits": {"resources_hard": 36}}',
+        '{"scope": "environment", "limits": {"resources_soft": 17, "bytes_soft": 100000000}}',
+    ):
+        psql("select kilolock.set_quota(%s, null)", request)
+    rows = [
+        (r["scope"], r["name"], r["measure"], r["percent"], r["status"]) for r in ask("quotas.sql")
+    ]
+    assert rows == [
+        ("environment", "env_default", "resources", 106, "over soft limit"),
+        ("state", "big-state", "resources", 50, "ok"),
+        ("environment", "env_default", "bytes", 0, "ok"),
+    ]
+
+
 def test_orphaned_data_sources(ask: Any, post: Any) -> None:
     post(
         document(
