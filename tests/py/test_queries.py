@@ -301,3 +301,47 @@ def test_unencrypted_s3_buckets(ask: Any, post: Any) -> None:
     )
     post(document(resource(f"{separate}.far", bucket="far")), "elsewhere")
     assert [row["bucket"] for row in ask("unencrypted_s3_buckets.sql")] == ["empty", "open"]
+
+
+def test_queries_about_the_past(ask: Any, post: Any) -> None:
+    state = BigState(2)
+    post(state.render())
+    state.serial = 2
+    state.change("again", tags=[0])
+    body = state.render()
+    post(
+        body.replace(b'"prefix": "herd"', b'"prefix": "flock"').replace(b'"size": 2', b'"size": 3')
+    )
+    bucket = resource("aws_s3_bucket.logs", id="logs-bucket")
+    post(document(bucket, resource("aws_vpc.main", id="vpc-1")), "infra")
+    post(document(resource("aws_vpc.main", id="vpc-1")) | {"serial": 2}, "infra")
+
+    [gone] = ask("who_deleted_what.sql")
+    assert (gone["state"], gone["version"], gone["address"], gone["id"], gone["actor"]) == (
+        "infra",
+        2,
+        "aws_s3_bucket.logs",
+        "logs-bucket",
+        "ann",
+    )
+    assert len(ask("resources_as_of.sql")) == 14
+    assert [(r["name"], r["value"]) for r in ask("outputs_as_of.sql")] == [("primary_size", 2)]
+    changes = ask("changes_since_yesterday.sql")
+    assert [c["state"] for c in changes if c["change"] == "state_create"] == ["big-state", "infra"]
+    assert len(changes) == 2 + 14 + 1
+    last = ask("last_change.sql")
+    leader = "module.primary_herd.random_id.leader"
+    assert [
+        (c["attribute"], c["from_value"], c["to_value"]) for c in last if c["address"] == leader
+    ] == [("keepers.prefix", "herd", "flock")]
+    assert {c["address"] for c in last} == {leader, "module.primary_herd.random_id.tag[0]"} | {
+        "module.shadow_herd.random_id.leader"
+    }
+    life = ask("life_of_a_resource.sql")
+    assert [(c["version"], c["change"], c["attribute"]) for c in life] == [
+        (1, "create", ""),
+        (2, "update", "keepers.prefix"),
+    ]
+    told = {row["attribute"]: row["version"] for row in ask("blame.sql")}
+    assert told.pop("keepers.prefix") == 2
+    assert set(told.values()) == {1}
