@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import base64
 import json
+import threading
 from typing import Any
 
 import pytest
@@ -299,3 +300,48 @@ def test_actions_refuse_bodies_of_any_shape(kld: Any, three: list[bytes]) -> Non
             status, _, answer = kld.request("POST", f"/v1/{action}", body.encode("latin-1"))
             assert status in (400, 404), (action, body[:40], answer)
     assert kld.request("POST", "/v1/tag/set", '{"state": "none", "tag": "x"}')[0] == 404
+
+
+def test_versions_are_pruned_while_others_read_and_write(kld: Any) -> None:
+    bodies: dict[int, bytes] = {}
+    problems: list[Any] = []
+    done = threading.Event()
+
+    def until_done(act: Any) -> None:
+        while not done.is_set():
+            try:
+                act()
+            except Exception as ex:
+                problems.append(ex)
+                done.set()
+
+    def prune() -> None:
+        request = json.dumps({"state": "prod", "keep": 2, "apply": True})
+        status, _, answer = kld.request("POST", "/v1/prune", request)
+        if status not in (200, 404):
+            problems.append((status, answer))
+
+    def read() -> None:
+        for ref in ("@1", "@2", "current", str(max(bodies, default=1))):
+            path = f"/v1/state-versions/prod?version={ref}"
+            status, headers, answer = kld.request("GET", path)
+            version = int(headers.get("kilolock-version", 0))
+            if status != 404 and (status != 200 or bodies.get(version, answer) != answer):
+                problems.append((status, ref, version))
+
+    others = [threading.Thread(target=until_done, args=(act,)) for act in (prune, read, read)]
+    for thread in others:
+        thread.start()
+    try:
+        for serial in range(1, 41):
+            many = {f"n{i}": [instance(id=f"{i}-{serial * (i % 7 == 0)}")] for i in range(60)}
+            bodies[serial] = write(kld, serial, **many)
+    finally:
+        done.set()
+        for thread in others:
+            thread.join()
+    assert problems == []
+    prune()
+    assert kld.request("GET", f"{STATES}/prod")[2] == bodies[40]
+    assert kld.request("GET", "/v1/state-versions/prod?version=@1")[2] == bodies[39]
+    assert kld.request("GET", "/v1/state-versions/prod?version=38")[0] == 404
