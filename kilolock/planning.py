@@ -14,11 +14,12 @@ from typing import IO, Any
 
 from kilolock import __version__
 from kilolock.configuration import Configuration
-from kilolock.console import act, ask, state_of, who
+from kilolock.console import ask, state_of, who
 from kilolock.discovery import SourceError, Target
 from kilolock.errors import BAD_INPUT, CONFLICT, FAULT, NOT_FOUND
 from kilolock.output import cell
 from kilolock.planfile import Plan, module_of, prior_state, read_plan, without_keys
+from kilolock.quotas import check_plan
 from kilolock.scratch import Scratch, data_folder, find_program
 from kilolock.statefile import StateFile, any_covers
 
@@ -226,33 +227,12 @@ def make_plan(
             reads=_reads(configuration, base, changed, plan.outputs, writes),
             sensitive=configuration.sensitive_variables(),
             files=files,
-            quota=check_quota(request, plan),
+            quota=check_plan(request.target, request.state, plan),
         )
     except BaseException:
         if ours:
             space.close()
         raise
-
-
-def check_quota(request: Request, plan: Plan) -> dict[str, Any]:
-    """Whether the plan fits, as the database has it now."""
-    counts: Counter[tuple[str, tuple[str, ...], bool, bool, bool]] = Counter()
-    for drift, found in ((False, plan.changes), (True, plan.drift)):
-        for c in found:
-            counts[c.mode, c.actions, c.importing, c.deposed is not None, drift] += 1
-    changes = [
-        {
-            "count": count,
-            "mode": mode,
-            "actions": list(actions),
-            "importing": importing,
-            "deposed": deposed,
-            "drift": drift,
-        }
-        for (mode, actions, importing, deposed, drift), count in counts.items()
-    ]
-    answer: dict[str, Any] = act(request.target, "quotas/check", request.state, changes=changes)
-    return answer
 
 
 def read_spec(path: Path) -> dict[str, Any]:

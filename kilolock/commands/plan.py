@@ -13,7 +13,6 @@ import click
 
 from kilolock.console import directory_options
 from kilolock.discovery import Target
-from kilolock.errors import DENIED, DONE
 from kilolock.output import printable
 
 if TYPE_CHECKING:
@@ -98,7 +97,7 @@ def plan(
     out: Path | None,
     fmt: str,
     target_in: Callable[[Path], Target],
-) -> int:
+) -> None:
     """Show what terraform apply would change, for all of DIR or only for some of its files.
 
     Runs your terraform or tofu on a copy of the state. With -o SPEC the plan is written down for
@@ -111,6 +110,7 @@ def plan(
         kl plan network -f network/vpc.tf --var region=eu-west-1 -o vpc.plan.json
     """
     from kilolock.planning import make_plan, request_of
+    from kilolock.quotas import judge
     from kilolock.waiting import wait_for_lock
 
     request = request_of(
@@ -136,7 +136,7 @@ def plan(
             click.echo(summary(planned))
             if out:
                 click.echo(f"\nPlan spec: {out}  (kl apply --plan-spec {out})")
-    return warn_of_quota(planned)
+    judge(planned.quota)
 
 
 def summary(planned: Planned, most: int = 20) -> str:
@@ -154,14 +154,6 @@ def summary(planned: Planned, most: int = 20) -> str:
             if len(addresses) > most:
                 lines.append(f"  … and {len(addresses) - most} more")
     return "\n".join(lines)
-
-
-def warn_of_quota(planned: Planned) -> int:
-    """Say what a quota has against a plan; the exit status."""
-    verdict = planned.quota["verdict"]
-    for message in planned.quota["messages"]:
-        click.echo(f"{'Error' if verdict == 'hard' else 'Warning'}: {message}", err=True)
-    return DENIED if verdict == "hard" else DONE
 
 
 def write_private(path: Path, text: str) -> None:

@@ -106,9 +106,7 @@ begin
       'limits', json_agg(json_build_object('scope', v.scope, 'name', v.name, 'measure', v.measure, 'used', v.used,
         'projected', case when v.measure = 'resources' then v.projected end, 'soft_limit', v.soft_limit,
         'hard_limit', v.hard_limit, 'verdict', v.verdict, 'message', v.message)
-        order by v.measure desc, v.scope = 'state' desc, v.scope),
-      'messages', coalesce(json_agg(v.message order by v.verdict, v.measure desc, v.scope = 'state' desc, v.scope)
-        filter (where v.message is not null), '[]'))
+        order by v.measure desc, v.scope = 'state' desc, v.scope))
     from verdict v
   );
 end;

@@ -390,6 +390,9 @@ def test_the_quota_aware_workflow(configure: Any, kld: Any, managed: Any) -> Non
         said = work.kl("quota", "check", "--tf-plan", "plan.tfplan", status=status)
         assert word in said
         assert ("Warning" in said, "Error" in said) == (word == "Warning: ", word == "Error: ")
+    work.kl("plan", "-f", "slow_a.tf", "-o", "slow-a.plan.json", "--var=slow_a_version=v2")
+    spec = json.loads((work.folder / "slow-a.plan.json").read_text())
+    assert spec["quota"]["verdict"] == "ok"
     assert managed("big-state") == before
 
     work.write("other.txt", "not a plan")
