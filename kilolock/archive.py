@@ -22,7 +22,7 @@ MAGIC = b"kilolock-archive 1\n"
 _FORMAT = re.compile(rb"kilolock-archive ([1-9][0-9]{0,8})\n")
 _FRAME = struct.Struct(">cII32s")
 _SIZES = struct.Struct(">cII")
-_KINDS = b"HCVDTREZ"
+_KINDS = b"HCVDSOTREZ"
 _END = b"Z"
 _LEVEL = 6
 # A PostgreSQL value ends at 1 GiB, so no record is longer.

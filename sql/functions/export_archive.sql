@@ -95,15 +95,58 @@ as $$
     from item i
     join kilolock.events e on e.id = i.id
     where i.kind = 'D'
+    -- Which version changed what cannot be read from documents that are gone.
     union all
-    select 2, 0, 'T', null, json_agg(json_build_object(
+    select 2, t.batch, 'S', null, json_agg(json_build_object(
+             'resource', t.resource_id, 'address', t.address, 'deposed', t.deposed_key, 'from', t.from_version,
+             'until', t.until_version, 'began', t.began_as, 'ended', t.ended_as, 'created_serial', t.created_serial,
+             'changed_serial', t.changed_serial, 'changed_at', kilolock._archive_time(t.changed_at))
+             order by t.resource_id, t.from_version)
+    from (
+      select h.*, (row_number() over (order by h.resource_id, h.from_version) - 1) / 500 as batch
+      from state s
+      cross join lateral (
+        select r.id as resource_id, r.address, r.deposed_key, r.since_version as from_version, null::bigint as until_version,
+               r.last_change as began_as, null as ended_as, r.created_serial, r.changed_serial, r.changed_at
+        from kilolock.resources r
+        where r.state_version_id = s.current_version_id
+        union all
+        select p.resource_id, p.address, p.deposed_key, p.from_version, p.until_version, p.began_as, p.ended_as,
+               p.created_serial, p.changed_serial, p.changed_at
+        from kilolock.past_resources p
+        where p.state_id = s.id
+      ) h
+      where exists (select from kilolock.version_documents d where d.state_id = s.id and d.pruned_at is not null)
+    ) t
+    group by t.batch
+    union all
+    select 3, t.batch, 'O', null, json_agg(json_build_object(
+             'name', t.name, 'from', t.from_version, 'until', t.until_version, 'changed_serial', t.changed_serial)
+             order by t.name, t.from_version)
+    from (
+      select h.*, (row_number() over (order by h.name, h.from_version) - 1) / 500 as batch
+      from state s
+      cross join lateral (
+        select o.name, o.since_version as from_version, null::bigint as until_version, o.changed_serial
+        from kilolock.outputs o
+        where o.state_id = s.id
+        union all
+        select p.name, p.from_version, p.until_version, p.changed_serial
+        from kilolock.past_outputs p
+        where p.state_id = s.id
+      ) h
+      where exists (select from kilolock.version_documents d where d.state_id = s.id and d.pruned_at is not null)
+    ) t
+    group by t.batch
+    union all
+    select 4, 0, 'T', null, json_agg(json_build_object(
              'name', t.name, 'version', t.version, 'actor', t.actor, 'created_at', kilolock._archive_time(t.created_at))
              order by t.name)
     from state s
     join kilolock.tags t on t.state_id = s.id
     having count(*) > 0
     union all
-    select 3, 0, 'R', null, json_agg(json_build_object(
+    select 5, 0, 'R', null, json_agg(json_build_object(
              'lock_id', r.lock_id, 'who', r.who, 'status', r.status, 'base_version', r.base_version, 'version', r.version,
              'drifted', r.drifted_count, 'message', r.message, 'started_at', kilolock._archive_time(r.started_at),
              'finished_at', kilolock._archive_time(r.finished_at)) order by r.id)
@@ -111,7 +154,7 @@ as $$
     join kilolock.refresh_runs r on r.state_id = s.id and r.status <> 'running'
     having count(*) > 0
     union all
-    select 4, e.batch, 'E', null, json_agg(json_build_object(
+    select 6, e.batch, 'E', null, json_agg(json_build_object(
              'kind', e.kind, 'actor', e.actor, 'created_at', kilolock._archive_time(e.created_at), 'payload', e.payload)
              order by e.id)
     from (

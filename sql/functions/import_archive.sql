@@ -52,14 +52,18 @@ begin
         when 'V' then
           perform kilolock._replay_version(v_state, p_archive_id, v_record.item);
         when 'D' then
-          -- The versions before it may be gone.
+          -- The version that was deleted may be gone, and with it those before.
           v_state.head_version := greatest(v_state.head_version, (v_record.item ->> 'version')::bigint);
-          perform kilolock._delete_document(v_state, v_record.item ->> 'actor', (v_record.item ->> 'created_at')::timestamptz);
+          if v_state.current_version_id is not null then
+            perform kilolock._delete_document(v_state, v_record.item ->> 'actor', (v_record.item ->> 'created_at')::timestamptz);
+          end if;
           update kilolock.states s set head_version = v_state.head_version where s.id = v_state.id;
       end case;
       select s.* into v_state from kilolock.states s where s.id = v_state.id;
     end loop;
 
+    v_place := 'one of the changes';
+    perform kilolock._replay_stretches(v_state.id, p_archive_id);
     v_place := 'one of the events';
     delete from kilolock.events e where e.state_id = v_state.id and e.id > v_before;
     insert into kilolock.events (state_id, kind, actor, created_at, payload)
@@ -95,7 +99,7 @@ begin
   exception
     when data_exception or integrity_constraint_violation then
       raise exception '% of the archive cannot be: %', v_place, sqlerrm using errcode = 'KLB09', hint = v_hint;
-    when sqlstate 'KLB01' or sqlstate 'KLB09' or sqlstate 'KLN01' then
+    when sqlstate 'KLB01' or sqlstate 'KLB09' then
       raise exception '% of the archive: %', v_place, sqlerrm using errcode = 'KLB09', hint = v_hint;
   end;
 
