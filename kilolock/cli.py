@@ -37,6 +37,7 @@ _LAZY: dict[str, str] = {
     "prune": "kilolock.commands.retention",
     "purge": "kilolock.commands.retention",
     "quota": "kilolock.commands.quota",
+    "state": "kilolock.commands.state",
     "tag": "kilolock.commands.tags",
 }
 

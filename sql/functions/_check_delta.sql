@@ -26,6 +26,7 @@ begin
     when coalesce(jsonb_typeof(v_delta #> '{check_results,put}'), 'array') <> 'array' then '"put" of "check_results" is no array'
     when coalesce(jsonb_typeof(v_delta #> '{check_results,remove}'), 'array') <> 'array'
       then '"remove" of "check_results" is no array'
+    when coalesce(jsonb_typeof(v_delta -> 'moved'), 'array') <> 'array' then '"moved" is no array'
   end;
   if v_problem is null then
     select min(x.problem) into v_problem
@@ -60,6 +61,22 @@ begin
       from jsonb_array_elements(coalesce(v_delta #> '{check_results,remove}', '[]')) with ordinality c(value, n)
       where jsonb_typeof(c.value) <> 'object' or jsonb_typeof(c.value -> 'object_kind') is distinct from 'string'
         or jsonb_typeof(c.value -> 'config_addr') is distinct from 'string'
+      union all
+      select format('"moved" has no pair of addresses at %s', m.n)
+      from jsonb_array_elements(coalesce(v_delta -> 'moved', '[]')) with ordinality m(value, n)
+      where jsonb_typeof(m.value) <> 'object' or jsonb_typeof(m.value -> 'from') is distinct from 'string'
+        or jsonb_typeof(m.value -> 'to') is distinct from 'string'
+        or coalesce(jsonb_typeof(m.value -> 'deposed'), 'string') <> 'string'
+      union all
+      select format('"moved" has the address "%s" twice', min(a.address))
+      from (
+        select m.value ->> k.key as address, k.key, coalesce(m.value ->> 'deposed', '') as deposed
+        from jsonb_array_elements(coalesce(v_delta -> 'moved', '[]')) m(value)
+        cross join (values ('from'), ('to')) k(key)
+        where jsonb_typeof(m.value) = 'object'
+      ) a
+      group by a.address, a.key, a.deposed
+      having count(*) > 1
     ) x;
   end if;
   if v_problem is null then
@@ -122,7 +139,7 @@ begin
     raise exception 'state "%": the delta cannot be read: %', p_state.name, v_problem
       using errcode = 'KLB20', hint = 'Nothing was stored. sql/functions/_write_delta.sql describes the form.';
   end if;
-  return jsonb_build_object('put', v_put, 'remove', v_remove,
+  return jsonb_build_object('put', v_put, 'remove', v_remove, 'moved', coalesce(v_delta -> 'moved', '[]'),
     'outputs', coalesce(v_delta -> 'outputs', '{}'),
     'check_results', coalesce(v_delta -> 'check_results', '{}'));
 end;

@@ -17,9 +17,6 @@ as $$
 declare
   v_body text;
 begin
-  if p_body <> '' and not (starts_with(p_body, e'\n    {\n') and right(p_body, 6) = e'\n    }') then
-    raise exception 'another layout' using errcode = 'KLX03';
-  end if;
   with put as materialized (
     select coalesce(p.module, '') as module, p.mode, p.type, p.name, coalesce(p.provider, '') as provider,
            p.index_key, coalesce(p.deposed, '') as deposed,
@@ -37,37 +34,20 @@ begin
     union
     select g.module, g.mode, g.type, g.name from gone g
   ),
-  block as materialized (
-    select b.n, b.text, strpos(b.text, e'\n      "instances": [') as cut
-    from string_to_table(substr(nullif(p_body, ''), 7, length(p_body) - 12), e'\n    },\n    {') with ordinality b(text, n)
-  ),
-  -- A header and a list of instances that are JSON by themselves: then the cut stands where it should.
   head as materialized (
-    select b.n, b.text, b.cut, substr(b.text, 1, b.cut - 1) as header, substr(b.text, b.cut + 20) as list,
-           coalesce(kilolock._read_string(h.j ->> 'module'), '') as module, h.j ->> 'mode' as mode,
-           kilolock._read_string(h.j ->> 'type') as type, kilolock._read_string(h.j ->> 'name') as name,
-           coalesce(kilolock._read_string(h.j ->> 'provider'), '') as provider,
-           b.cut > 0 and right(substr(b.text, 1, b.cut - 1), 1) = ',' and json_typeof(substr(b.text, b.cut + 20)::json) = 'array' as is_laid_out
-    from block b
-    cross join lateral (
-      select kilolock._hide_escapes('{' || rtrim(substr(b.text, 1, b.cut - 1), ',') || '}')::json as j
-    ) h
+    select b.* from kilolock._split_blocks(p_body) b
   ),
   target as materialized (
-    select h.*, t.name is not null as is_touched,
-           t.name is null or h.list = '[]'
-             or starts_with(h.list, e'[\n        {') and right(h.list, 18) = e'\n        }\n      ]' as has_cuts
+    select h.*, t.name is not null as is_touched
     from head h
     left join touched t on t.module = h.module and t.mode = h.mode and t.type = h.type and t.name = h.name
   ),
   instance as materialized (
     select t.n as block_n, t.module, t.mode, t.type, t.name, i.n, i.content,
-           kilolock._read_json(nullif(kilolock._show_escapes((o.j -> 'index_key')::text), 'null'), true) as index_key,
-           coalesce(kilolock._read_string(o.j ->> 'deposed'), '') as deposed, json_typeof(o.j) = 'object' as is_laid_out
+           i.index_key, i.deposed, i.is_laid_out
     from target t
-    cross join string_to_table(substr(t.list, 12, length(t.list) - 29), e'\n        },\n        {') with ordinality i(content, n)
-    cross join lateral (select kilolock._hide_escapes('{' || i.content || '}')::json as j) o
-    where t.is_touched and t.has_cuts and t.list <> '[]'
+    cross join kilolock._split_instances(t.list) i
+    where t.is_touched
   ),
   placed as materialized (
     select p.*, e.block_n, e.n as instance_n,
@@ -141,7 +121,7 @@ begin
     from new_block b
   )
   select case
-           when (select bool_and(t.is_laid_out and t.has_cuts) from target t) is not false
+           when (select bool_and(t.is_laid_out) from target t) is not false
              and (select bool_and(i.is_laid_out) from instance i) is not false
              then coalesce((
                select string_agg(e'\n    {' || w.content || e'\n    }', ',' order by w.place, w.turn, w.key collate "C")

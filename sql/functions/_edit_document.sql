@@ -26,27 +26,7 @@ declare
 begin
   loop
     begin
-      -- The head ends before the resources, the tail begins after them.
-      v_at := strpos(v_text, c_resources);
-      v_head := left(v_text, greatest(v_at - 1, 0));
-      v_body := substr(v_text, v_at + length(c_resources));
-      v_at := case when starts_with(v_body, ']') then 1 else strpos(v_body, e'\n  ]') end;
-      v_tail := substr(v_body, case when v_at = 1 then 2 else v_at + 4 end);
-      v_body := left(v_body, greatest(v_at - 1, 0));
-
-      -- Both are JSON by themselves, so that the cuts are where they should be; of the tail's keys none belongs in the head.
-      perform from kilolock._members(kilolock._hide_escapes(v_head || '}')::json) m
-      where m.key in ('serial', 'outputs') and m.value <> 'null'
-      having count(*) = 2;
-      if not found then
-        raise exception 'another layout' using errcode = 'KLX03';
-      end if;
-      perform from kilolock._members(kilolock._hide_escapes('{"":0' || v_tail)::json) m
-      where kilolock._read_string(m.key) in ('version', 'terraform_version', 'serial', 'lineage', 'outputs', 'resources');
-      if found then
-        raise exception 'another layout' using errcode = 'KLX03';
-      end if;
-
+      select d.head, d.body, d.tail into v_head, v_body, v_tail from kilolock._split_document(v_text) d;
       v_head := kilolock._set_serial(v_head || '}', p_serial);
       v_head := left(v_head, length(v_head) - 1);
       if p_delta -> 'outputs' <> '{}' then
@@ -74,7 +54,7 @@ begin
       end if;
       return v_head || c_resources || v_body || case when v_body = '' then ']' else e'\n  ]' end || v_tail;
     exception
-      when sqlstate 'KLX03' or invalid_text_representation then
+      when sqlstate 'KLX03' then
         if v_is_laid_out then
           raise exception 'the document cannot be brought into Terraform''s layout' using errcode = 'KLX03';
         end if;

@@ -1,4 +1,5 @@
 -- A sort key for the instances of a block, as Terraform writes them: without a key, by number, by string; deposed last.
+-- A NUL in a key counts as the U+FFFD that stands for it here.
 create or replace function kilolock._instance_order(p_index_key jsonb, p_deposed text)
   returns bytea
   language sql

@@ -7,7 +7,9 @@
 -- p_delta  {"put": [{"module": "module.x[\"a\"]", "mode": "managed", "type", "name", "provider", "instance": JSON text}],
 --          "remove": [{"address", "deposed"}],
 --          "outputs": {"put": {name: JSON text}, "remove": [name]},
---          "check_results": {"put": [JSON text], "remove": [{"object_kind", "config_addr"}]}}
+--          "check_results": {"put": [JSON text], "remove": [{"object_kind", "config_addr"}]},
+--          "moved": [{"from", "to": addresses, "deposed"}]: what was removed at one address and put at another and is the same
+--          resource, whose row stays}
 --          All parts are optional. What stands as JSON text keeps its numbers and escapes byte for byte, in Terraform's
 --          layout. An instance says itself which it is, by its index_key and deposed. An output or check result to remove
 --          that is not there is gone already; a resource that is not there is an error.
@@ -47,7 +49,7 @@ begin
   end if;
   v_text := kilolock._edit_document(kilolock._read_document(v_head), v_head.serial + 1, v_delta -> 'put', v_delta -> 'remove', v_delta);
   return kilolock._write_document(p_state, v_text, octet_length(v_text), md5(v_text), p_source, p_actor,
-    p_payload => p_payload);
+    p_payload => p_payload, p_moves => v_delta -> 'moved');
 end;
 $$;
 

@@ -17,6 +17,7 @@
 --                no longer held against a quota: import_archive checks the last
 -- p_at           when it was written, where that was earlier
 -- p_payload      more for the event
+-- p_moves        which resources moved, where that is known (_write_rows)
 --
 -- Answers {"state", "version", "serial", "created", "updated", "deleted", "moved", "changed"}; the same document again
 -- changes nothing.
@@ -25,10 +26,11 @@
 --         KLC03  without a lock: the serial is not higher than the head's
 --         KLC04  without a lock: another lineage
 --         KLQ01, KLQ02  more than a hard limit (_check_quota)
+drop function if exists kilolock._write_document(kilolock.states, text, bigint, text, text, text, text, boolean, bigint, timestamptz, jsonb);
 create or replace function kilolock._write_document(
   p_state kilolock.states, p_text text, p_size bigint, p_md5 text, p_source text, p_actor text,
   p_lock_id text default null, p_force boolean default false, p_version bigint default null,
-  p_at timestamptz default null, p_payload jsonb default '{}'
+  p_at timestamptz default null, p_payload jsonb default '{}', p_moves jsonb default '[]'
 )
   returns json
   language plpgsql
@@ -95,7 +97,7 @@ begin
       end if;
       select r.* into v_rows
       from kilolock._write_rows(v_state.id, v_state.current_version_id, v_version, v_header.serial,
-        v_salt, v_parsed::json, case when v_document.skeleton is not null then substr(v_bytes, v_document.origin + 1) end, v_clean, v_at) r;
+        v_salt, v_parsed::json, case when v_document.skeleton is not null then substr(v_bytes, v_document.origin + 1) end, v_clean, v_at, p_moves) r;
       exit;
     exception
       when sqlstate 'KLX01' then
@@ -146,6 +148,6 @@ begin
 end;
 $$;
 
-comment on function kilolock._write_document(kilolock.states, text, bigint, text, text, text, text, boolean, bigint, timestamptz, jsonb) is
+comment on function kilolock._write_document(kilolock.states, text, bigint, text, text, text, text, boolean, bigint, timestamptz, jsonb, jsonb) is
   'Store a document as the next version of a state and make the rows match it.';
-revoke all on function kilolock._write_document(kilolock.states, text, bigint, text, text, text, text, boolean, bigint, timestamptz, jsonb) from public;
+revoke all on function kilolock._write_document(kilolock.states, text, bigint, text, text, text, text, boolean, bigint, timestamptz, jsonb, jsonb) from public;

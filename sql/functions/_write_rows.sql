@@ -4,6 +4,8 @@
 -- whose meaning changed are written. An address that went and one that came with the same managed object, told by its
 -- type and id attribute, are one resource that moved.
 --
+-- p_moves names what moved where it is known, [{"from", "to": addresses, "deposed"}]: those keep their ids whatever they hold.
+--
 -- p_bytes is the document from its origin on where p_document is a skeleton with references into it (_store_document); p_clean says that
 -- something in it cannot be decoded. p_at is when it was written. managed_change is by how much the resources that
 -- quotas count became more.
@@ -12,9 +14,10 @@
 --         KLX01  a reference that _store_document made stands in an odd place; write_state starts over without any
 drop function if exists kilolock._write_rows(bigint, bigint, bigint, numeric, text, json, text, boolean);
 drop function if exists kilolock._write_rows(bigint, bigint, bigint, numeric, text, json, text, boolean, timestamptz);
+drop function if exists kilolock._write_rows(bigint, bigint, bigint, numeric, text, json, bytea, boolean, timestamptz);
 create or replace function kilolock._write_rows(
   p_state_id bigint, p_version_id bigint, p_version bigint, p_serial numeric, p_salt text,
-  p_document json, p_bytes bytea, p_clean boolean, p_at timestamptz,
+  p_document json, p_bytes bytea, p_clean boolean, p_at timestamptz, p_moves jsonb default '[]',
   out created integer, out updated integer, out moved integer, out deleted integer, out resource_count integer,
   out managed_change integer
 )
@@ -114,14 +117,21 @@ begin
     left join element e on e.block_id = r.block_id and e.instance_hash = r.instance_hash
     where r.state_version_id = p_version_id and e.n is null
   ),
+  known_move as materialized (
+    select m."from" as from_address, m."to" as to_address, coalesce(m.deposed, '') as deposed_key
+    from jsonb_to_recordset(p_moves) m("from" text, "to" text, deposed text)
+  ),
   pair as materialized (
-    select p.*, g.id,
-           g.id is not null and g.schema_version = p.schema_version and g.provider = p.provider and g.status = p.status
+    select p.*, g.id, g.address <> p.address as is_moved,
+           g.id is not null and g.address = p.address and g.schema_version = p.schema_version and g.provider = p.provider and g.status = p.status
              and g.attributes is not distinct from p.attributes and g.index_key is not distinct from p.index_key
              and g.dependency_set_id is not distinct from p.dependency_set_id
              and g.sensitive_paths = p.sensitive_paths and g.rest_digest is not distinct from p.rest_digest as same
     from parsed p
-    left join gone g on g.address = p.address and coalesce(g.deposed_key, '') = coalesce(p.deposed_key, '')
+    left join known_move t on t.to_address = p.address and t.deposed_key = coalesce(p.deposed_key, '')
+    left join known_move f on f.from_address = p.address and f.deposed_key = coalesce(p.deposed_key, '')
+    left join gone g on g.address = case when t.to_address is not null then t.from_address when f.from_address is null then p.address end
+      and coalesce(g.deposed_key, '') = coalesce(p.deposed_key, '')
   ),
   left_over as materialized (
     select g.id, g.type, case when g.mode = 'managed' and g.deposed_key is null then g.attributes ->> 'id' end as object_id
@@ -146,7 +156,7 @@ begin
     where a.alike = 1 and l.alike = 1
   ),
   row_to_write as not materialized (
-    select p.*, m.id as moved_id, coalesce(p.id, m.id) as live_id
+    select p.*, case when p.is_moved then p.id else m.id end as moved_id, coalesce(p.id, m.id) as live_id
     from pair p
     left join move m on m.address = p.address and p.id is null and p.deposed_key is null
     where not p.same and p.problem is null
@@ -192,7 +202,7 @@ begin
       began_as, ended_as, created_serial, changed_serial, changed_at, schema_version, mode, type, module_path, address,
       name, index_key, deposed_key, status, provider, sensitive_paths, attributes)
     select g.id, g.state_id, g.since_version, p_version, g.block_id, g.dependency_set_id, g.last_change,
-           case when p.id is not null then 'update' when m.id is not null then 'move' else 'delete' end,
+           case when p.is_moved or m.id is not null then 'move' when p.id is not null then 'update' else 'delete' end,
            g.created_serial, g.changed_serial, g.changed_at, g.schema_version, g.mode, g.type, g.module_path, g.address,
            g.name, g.index_key, g.deposed_key, g.status, g.provider, g.sensitive_paths, g.attributes
     from gone g
@@ -256,6 +266,6 @@ begin
 end;
 $$;
 
-comment on function kilolock._write_rows(bigint, bigint, bigint, numeric, text, json, bytea, boolean, timestamptz) is
+comment on function kilolock._write_rows(bigint, bigint, bigint, numeric, text, json, bytea, boolean, timestamptz, jsonb) is
   'Make the rows of a state match a parsed document.';
-revoke all on function kilolock._write_rows(bigint, bigint, bigint, numeric, text, json, bytea, boolean, timestamptz) from public;
+revoke all on function kilolock._write_rows(bigint, bigint, bigint, numeric, text, json, bytea, boolean, timestamptz, jsonb) from public;

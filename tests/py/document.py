@@ -119,13 +119,14 @@ def block_key(block: Members) -> tuple[bytes, ...]:
 
 
 def instance_key(instance: Members) -> tuple[Any, ...]:
-    """Where Terraform sorts an instance."""
+    """Where Terraform sorts an instance; but for NUL, which PostgreSQL cannot hold."""
     key = plain(instance.get("index_key"))
     deposed = (plain(instance.get("deposed")) or "").encode("utf-8", "surrogatepass")
     if key is None:
         return (0, 0, b"", deposed)
     if isinstance(key, str):
-        return (2, 0, key.encode("utf-8", "surrogatepass"), deposed)
+        shown = key.replace("\0", "\ufffd")
+        return (2, 0, shown.encode("utf-8", "surrogatepass"), deposed)
     return (1, key, b"", deposed)
 
 
