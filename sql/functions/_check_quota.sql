@@ -57,7 +57,7 @@ begin
     using errcode = case v_over.measure when 'resources' then 'KLQ01' else 'KLQ02' end,
           detail = json_build_object('scope', v_over.scope, 'name', v_over.name, 'measure', v_over.measure,
             'hard_limit', v_over.hard_limit, 'used', v_over.used, 'wanted', v_over.wanted)::text,
-          hint = format('Nothing was stored. Destroy what is not needed, or raise the limit with kl quota set --%s %s --%s-hard N; then push what Terraform kept: terraform state push errored.tfstate.',
+          hint = format('Nothing was stored. Destroy what is not needed, or raise the limit: kl quota set --%s %s --%s-hard N. Terraform keeps errored.tfstate, for terraform state push afterwards.',
             v_over.scope, case when v_over.name ~ '^[A-Za-z0-9_./-]+$' then v_over.name else quote_literal(v_over.name) end,
             v_over.measure);
 end;
