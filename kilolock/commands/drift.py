@@ -51,10 +51,10 @@ _DRIFT = """
     order by d.state_name, d.address, d.deposed_key, a.attribute"""
 
 _LAST_REFRESH = """
-    select s.name, u.status, u.who, u.finished_at
+    select u.who, u.finished_at
     from kilolock.states s
     left join lateral (
-      select u.status, u.who, u.finished_at
+      select u.who, u.finished_at
       from kilolock.refresh_runs u
       where u.state_id = s.id and u.status in ('clean', 'drifted')
       order by u.id desc
@@ -79,10 +79,8 @@ def drift(state: str | None, fmt: str, target: Target) -> None:
     """
     state = state or target.state
     answer = ask(target, _DRIFT, (state,))
-    if state:
-        _tell_last_refresh(target, state, drifted=bool(answer.rows))
-    elif not answer.rows:
-        tell("Nothing has drifted that a refresh found.")
+    if not answer.rows:
+        tell(_last_refresh(target, state) if state else "Nothing has drifted that a refresh found.")
     if answer.rows or fmt != "table":
         show(_shortened(answer) if fmt == "table" else answer, fmt)
 
@@ -318,7 +316,7 @@ def _directory_and_state(place: str | None) -> tuple[Path, str | None]:
     return Path(), place
 
 
-def _tell_last_refresh(target: Target, state: str, drifted: bool) -> None:
+def _last_refresh(target: Target, state: str) -> str:
     answer = ask(target, _LAST_REFRESH, (state,))
     if not answer.rows:
         raise SourceError(
@@ -326,11 +324,9 @@ def _tell_last_refresh(target: Target, state: str, drifted: bool) -> None:
             errors.NOT_FOUND,
             "kl list shows the states there are.",
         )
-    if drifted:
-        return
-    _, _, who, when = (cell(value) for value in answer.rows[0])
+    who, when = (cell(value) for value in answer.rows[0])
     looked = f"last looked {moment(when)}, by {who}" if when else "nobody has looked: kl refresh"
-    tell(f"Nothing in {state} has drifted that a refresh found ({looked}).")
+    return f"Nothing in {state} has drifted that a refresh found ({looked})."
 
 
 def _count(done: dict[str, Any]) -> str:

@@ -12,6 +12,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from gen_state import BigState
 from terraform_runs import BINARIES, CHECKOUT, KL, Configuration, until
 from test_http import STATES, lock_info
 
@@ -120,7 +121,10 @@ def test_what_drifted_is_found_recorded_and_put_right(
 ) -> None:
     head = psql("select head_version, serial from states")
     (version,) = psql("select head_version from states")[0]
+    # A new output is something that terraform would write, but no drift.
+    work.write("more.tf", 'output "more" {\n  value = 1\n}\n')
     assert "Nothing drifted in files" in kl("refresh").stderr
+    (work.folder / "more.tf").unlink()
     assert psql("select head_version, serial from states") == head
     assert psql(RUNS) == [("clean", version, None, 0)]
 
@@ -285,3 +289,20 @@ def test_a_write_during_a_dry_run_is_noticed(work: Configuration, kl: Kl) -> Non
     finally:
         command.kill()
     assert (status, "Run it again" in output) == (4, True), output
+
+
+@pytest.mark.big
+def test_the_cost_of_drift_does_not_grow_with_the_state(db: Any, psql: Any) -> None:
+    state = BigState(50000)
+    db.call("write_state", None, None, "herd", None, state.render(), None, None)
+    state.serial += 1
+    state.change("drift", tags=[77])
+    db.call("write_state", None, None, "herd", None, state.render(), None, None, "refresh")
+    for prepare in ("select 1", "analyze"):
+        psql(prepare)
+        for query in ("current_resource_drift where state_name = 'herd'", "current_drift"):
+            ((plan,),) = psql(f"explain (analyze, buffers, format json) select * from {query}")
+            top = plan[0]["Plan"]
+            assert top["Actual Rows"] == 1
+            # All live rows are 8,000 pages and more.
+            assert top["Shared Hit Blocks"] + top["Shared Read Blocks"] < 100, plan

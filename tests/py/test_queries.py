@@ -257,6 +257,21 @@ def test_queries_about_all_states(ask: Any, post: Any) -> None:
     assert {name: row["versions"] for name, row in sizes.items()} == {"big-state": 2, "another": 1}
 
 
+def test_what_drifted(ask: Any, db: Any) -> None:
+    state = BigState(4)
+    db.call("write_state", None, None, "big-state", None, state.render(), None, "ann")
+    state.serial = 2
+    state.change("by somebody", labels=[3])
+    db.call("write_state", None, None, "big-state", None, state.render(), None, "ann", "refresh")
+    address = "module.primary_herd.random_string.label[3]"
+    rows = ask("what_drifted.sql")
+    assert [(row["address"], row["change"], row["attribute"]) for row in rows] == [
+        (address, "update", "id"),
+        (address, "update", "result"),
+    ]
+    assert all(row["old_value"] != row["new_value"] for row in rows)
+
+
 def test_quotas(ask: Any, post: Any, psql: Any) -> None:
     post(BigState(4).render())
     for request in (
