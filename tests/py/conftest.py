@@ -103,11 +103,13 @@ def make_database(
         )
         if not empty:
             # A database's settings do not come with its clone.
-            admin.execute(
-                sql.SQL('alter database {} set search_path = "$user", public, kilolock').format(
-                    sql.Identifier(name)
+            for setting in ('search_path = "$user", public, kilolock', "jit = off"):
+                admin.execute(
+                    sql.SQL("alter database {} set {}").format(
+                        sql.Identifier(name),
+                        sql.SQL(setting),  # type: ignore[arg-type]
+                    )
                 )
-            )
         made.append(name)
         return with_database(server_url, name)
 
