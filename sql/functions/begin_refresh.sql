@@ -9,7 +9,7 @@
 -- Raises  KLB05  the request names no state
 --         KLB06  lock_id is missing or too long
 --         KLN01  never written or deleted
---         KLC07  the document is encrypted: it has no rows that could drift
+--         KLC07  encrypted or too large (_check_refreshable)
 --         KLL01, KLL02  locked by another (acquire_lock)
 -- Locks   the states row
 create or replace function kilolock.begin_refresh(p_request jsonb, p_actor text)
@@ -37,10 +37,7 @@ begin
     p_actor);
   v_state := kilolock._requested_state(p_request);
   v_head := kilolock._find_version(p_request ->> 'workspace', p_request ->> 'environment', v_name, null);
-  if v_head.encrypted then
-    raise exception 'state "%" is encrypted, so nobody but its owner can tell what drifted', v_name
-      using errcode = 'KLC07', hint = 'Run tofu plan -refresh-only.';
-  end if;
+  perform kilolock._check_refreshable(v_name, v_head);
 
   -- Who holds the lock now knows that no other run can be going on.
   update kilolock.refresh_runs u

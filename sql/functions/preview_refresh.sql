@@ -9,6 +9,7 @@
 -- Raises  KLB06  a field is missing or of the wrong type
 --         KLB01  the document is no state
 --         KLN01  never written or deleted
+--         KLC07  encrypted or too large (_check_refreshable)
 --         KLC08  the head is another version by now
 -- Locks   the states row
 create or replace function kilolock.preview_refresh(p_request jsonb, p_actor text)
@@ -34,6 +35,9 @@ begin
     raise exception 'state "%" is at version % by now, not at %', v_state.name, v_state.head_version, p_request ->> 'version'
       using errcode = 'KLC08', hint = 'Somebody wrote while the refresh ran. Run it again.';
   end if;
+  perform kilolock._check_refreshable(v_state.name, d)
+  from kilolock.version_documents d
+  where d.state_id = v_state.id and d.version = v_state.head_version;
   select w.drifted_count, w.changes into v_result
   from kilolock._write_refresh(v_state, p_request ->> 'document', kilolock._actor(p_request, p_actor), null, false, '{}') w;
   return json_build_object('drifted', v_result.drifted_count, 'changes', v_result.changes);

@@ -30,5 +30,10 @@ select tap.results_eq($$ select u.lock_id, u.status, u.who from kilolock.refresh
 select tap.post('secret', convert_to('{"serial": 1, "lineage": "l", "meta": {}, "encrypted_data": "eA==", "encryption_version": "v0"}', 'UTF8'));
 select tap.throws_ok($$ select kilolock.begin_refresh('{"state": "secret", "lock_id": "r1"}', null) $$, 'KLC07', null,
   'what is encrypted cannot be compared');
+select kilolock.release_lock(null, null, 'prod', 'r3', null, null);
+update kilolock.version_documents d set raw_size = 200000001 from kilolock.states s where s.name = 'prod' and d.state_id = s.id;
+select tap.throws_ok($$ select kilolock.begin_refresh('{"state": "prod", "lock_id": "r4"}', null) $$, 'KLC07', null,
+  'nor can what is too large to come back');
+select tap.is((select count(*) from kilolock.state_locks), 0::bigint, 'neither is left locked');
 
 rollback;

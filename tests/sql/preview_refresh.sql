@@ -33,6 +33,8 @@ select tap.throws_ok($$ select kilolock.preview_refresh('{"state": "prod", "vers
 select tap.throws_ok($$ select kilolock.preview_refresh('{"state": "prod", "document": "{}"}', null) $$, 'KLB06', null, 'and a request without a version');
 select tap.throws_ok($$ select kilolock.preview_refresh('{"state": "prod", "version": 1}', null) $$, 'KLB06', null, 'or without a document');
 select tap.throws_ok($$ select kilolock.preview_refresh('{"version": 1, "document": "{}"}', null) $$, 'KLB05', null, 'or without a state');
+update kilolock.version_documents d set encrypted = true;
+select tap.throws_ok($$ select pg_temp.preview(1, tap.block('a')) $$, 'KLC07', null, 'of what is encrypted nobody can tell');
 select kilolock.delete_state(null, null, 'prod', null, null);
 select tap.throws_ok($$ select pg_temp.preview(1, tap.block('a')) $$, 'KLN01', null, 'or of a deleted state');
 
