@@ -11,10 +11,15 @@ as $$
   select b.n, b.text, c.header, c.list, coalesce(kilolock._read_string(h.j ->> 'module'), ''), h.j ->> 'mode',
          kilolock._read_string(h.j ->> 'type'), kilolock._read_string(h.j ->> 'name'),
          coalesce(kilolock._read_string(h.j ->> 'provider'), ''),
-         starts_with(p_body, e'\n    {\n') and right(p_body, 6) = e'\n    }' and right(c.header, 1) = ','
-           and json_typeof(c.list::json) = 'array'
-  from string_to_table(substr(nullif(p_body, ''), 7, length(p_body) - 12), e'\n    },\n    {') with ordinality b(text, n)
-  cross join lateral (select strpos(b.text, e'\n      "instances": [') as cut) p
+         d.has_ends and right(c.header, 1) = ',' and json_typeof(c.list::json) = 'array'
+  from (
+    -- Once, and not for each block.
+    select substr(nullif(p_body, ''), 7, length(p_body) - 12) as blocks,
+           starts_with(p_body, e'\n    {\n') and right(p_body, 6) = e'\n    }' as has_ends
+    offset 0
+  ) d
+  cross join lateral string_to_table(d.blocks, e'\n    },\n    {') with ordinality b(text, n)
+  cross join lateral (select strpos(b.text, e'\n      "instances": [') as cut offset 0) p
   cross join lateral (select left(b.text, p.cut - 1) as header, substr(b.text, p.cut + 20) as list offset 0) c
   cross join lateral (select kilolock._hide_escapes('{' || rtrim(c.header, ',') || '}')::json as j offset 0) h
 $$;
