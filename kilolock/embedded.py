@@ -133,6 +133,8 @@ class EmbeddedServer:
             "shared_buffers": "256MB",
             "max_wal_size": "2GB",
             "wal_compression": "pglz",
+            # Inventories are at their best once a vacuum has seen what was written.
+            "autovacuum_naptime": "10s",
             "fsync": "on",
             "full_page_writes": "on",
             "synchronous_commit": "on",

@@ -106,6 +106,8 @@ begin
         v_document.skeleton := null;
       when untranslatable_character or invalid_text_representation or numeric_value_out_of_range
           or invalid_parameter_value or statement_too_complex or program_limit_exceeded then
+        -- The size of an index entry stands in the message in every language.
+        continue when sqlstate = '54000' and sqlerrm ~ '2704|8191' and kilolock._narrow_inventory_index();
         if v_clean then
           raise exception 'state "%": the body is not a Terraform state: %', v_state.name, sqlerrm
             using errcode = 'KLB01', hint = 'Nothing was stored. Send the state file as Terraform wrote it.';

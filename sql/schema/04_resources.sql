@@ -96,7 +96,12 @@ comment on column kilolock.resources.attributes is
 comment on column kilolock.resources.sensitive_paths is 'sensitive_attributes of the instance, as Terraform wrote them.';
 comment on column kilolock.resources.instance_hash is 'Salted SHA-256 of the instance''s text: the same text needs no second look.';
 comment on column kilolock.resources.rest_digest is 'Salted SHA-256 of what has no column: private data, identity and the like.';
-create index resources_state_version_id_idx on kilolock.resources (state_version_id);
+-- The one exception: an index-only scan answers inventories. Names that do not fit it make write_state replace it by one of
+-- state_version_id alone (_narrow_inventory_index).
+create index resources_inventory_idx on kilolock.resources (state_version_id, type, module_path);
+-- An index-only scan looks into every page that no vacuum has seen since it was written.
+alter table kilolock.resources set (
+  autovacuum_vacuum_insert_scale_factor = 0.02, autovacuum_vacuum_scale_factor = 0.02);
 create index resources_block_id_dependency_set_id_idx on kilolock.resources (block_id, dependency_set_id);
 create index resources_dependency_set_id_idx on kilolock.resources (dependency_set_id);
 create index resources_address_idx on kilolock.resources using hash (address);
