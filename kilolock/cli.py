@@ -8,7 +8,7 @@ from typing import Any
 
 import click
 
-from kilolock import __version__, errors
+from kilolock import __version__
 from kilolock.console import (
     ALL_ROWS,
     Group,
@@ -16,9 +16,10 @@ from kilolock.console import (
     connection_options,
     format_option,
     moment,
+    no_such_state,
     show,
 )
-from kilolock.discovery import SourceError, Target
+from kilolock.discovery import Target
 from kilolock.output import cell, printable, size, to_table
 
 _CONTEXT = {"help_option_names": ["-h", "--help"], "max_content_width": 100}
@@ -174,11 +175,7 @@ def status(state: str | None, fmt: str, target: Target) -> None:
     state = state or target.state
     answer = ask(target, _STATUS, (state,))
     if state and not answer.rows:
-        raise SourceError(
-            f'state "{state}" does not exist',
-            errors.NOT_FOUND,
-            "kl list shows the states there are.",
-        )
+        raise no_such_state(state)
     if fmt != "table":
         show(answer, fmt)
         return

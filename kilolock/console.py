@@ -23,6 +23,8 @@ if TYPE_CHECKING:
 
 ALL_ROWS = 1_000_000
 
+_STATE = "select s.id from kilolock.states s where s.name = ($1)[1]"
+
 
 class Group(click.Group):
     """Commands whose errors are one line and an exit status; some are loaded only when used."""
@@ -150,6 +152,20 @@ def ask(
     """The rows of a SELECT of ours; args are its ($1)[1] and so on."""
     answer: Answer = target.source().query(sql, args, timeout, limit)
     return answer
+
+
+def has_state(target: Target, state: str) -> bool:
+    """Whether there is a state of this name."""
+    return bool(ask(target, _STATE, (state,)).rows)
+
+
+def no_such_state(state: str) -> SourceError:
+    """The error of a command that looked for a state in vain."""
+    return SourceError(
+        f'state "{state}" does not exist',
+        errors.NOT_FOUND,
+        "kl list shows the states there are.",
+    )
 
 
 def act(target: Target, action: str, state: str | None, **request: Any) -> Any:

@@ -23,6 +23,7 @@ from kilolock.console import (
     directory_options,
     format_option,
     moment,
+    no_such_state,
     show,
     state_of,
     tell,
@@ -319,11 +320,7 @@ def _directory_and_state(place: str | None) -> tuple[Path, str | None]:
 def _last_refresh(target: Target, state: str) -> str:
     answer = ask(target, _LAST_REFRESH, (state,))
     if not answer.rows:
-        raise SourceError(
-            f'state "{state}" does not exist',
-            errors.NOT_FOUND,
-            "kl list shows the states there are.",
-        )
+        raise no_such_state(state)
     who, when = (cell(value) for value in answer.rows[0])
     looked = f"last looked {moment(when)}, by {who}" if when else "nobody has looked: kl refresh"
     return f"Nothing in {state} has drifted that a refresh found ({looked})."

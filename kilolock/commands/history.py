@@ -8,17 +8,23 @@ from typing import TYPE_CHECKING
 
 import click
 
-from kilolock import errors
-from kilolock.console import ALL_ROWS, ask, connection_options, format_option, show, state_of
-from kilolock.discovery import SourceError, Target
+from kilolock.console import (
+    ALL_ROWS,
+    ask,
+    connection_options,
+    format_option,
+    has_state,
+    no_such_state,
+    show,
+    state_of,
+)
+from kilolock.discovery import Target
 from kilolock.output import FORMATS, cell, printable, to_table
 
 if TYPE_CHECKING:
     from kilolock.output import Answer
 
 # Functions of the query surface find a state by its name in the same way.
-_STATE = "select s.id from kilolock.states s where s.name = ($1)[1]"
-
 _VERSIONS = """
     select h.version, h.serial, h.created_at as written, h.actor as who, h.source, h.resources,
            h.created, h.updated, h.deleted, h.size, h.tags
@@ -116,12 +122,8 @@ def history(
         return
     sql = _VERSIONS_TABLE if fmt == "table" else _VERSIONS
     answer = ask(target, sql, (name, str(limit + 1), str(offset)), limit=limit)
-    if not answer.rows and not ask(target, _STATE, (name,)).rows:
-        raise SourceError(
-            f'state "{name}" does not exist',
-            errors.NOT_FOUND,
-            "kl list shows the states there are.",
-        )
+    if not answer.rows and not has_state(target, name):
+        raise no_such_state(name)
     show(answer, fmt)
     if answer.truncated:
         click.echo(f"There are more; go on with --offset {offset + limit}.", err=True)

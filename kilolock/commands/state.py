@@ -9,7 +9,16 @@ from typing import Any
 import click
 
 from kilolock.commands.changes import Edit, edit_options, tell_list, version_line
-from kilolock.console import ask, connection_options, format_option, say, show, state_of, tell
+from kilolock.console import (
+    ask,
+    connection_options,
+    format_option,
+    has_state,
+    say,
+    show,
+    state_of,
+    tell,
+)
 from kilolock.discovery import Target
 from kilolock.output import Answer, cell
 
@@ -23,8 +32,6 @@ _SHOW = """
     from kilolock.find_resources(($1)[1], ($1)[2:]) with ordinality f
     join kilolock.resources r on r.id = f.resource_id
     order by f.ordinality"""
-
-_STATE = "select s.id from kilolock.states s where s.name = ($1)[1]"
 
 # Inside a JSON string its quotes would be escaped.
 _DIGEST = re.compile(r'\{"sensitive": ?"sha256:[0-9a-f]{64}"\}')
@@ -59,7 +66,7 @@ def list_(words: tuple[str, ...], fmt: str, target: Target) -> None:
         kl state list prod
         kl state list prod module.app 'aws_vpc.main[0]' --format csv
     """
-    named = words and not (target.state and not ask(target, _STATE, words[:1]).rows)
+    named = words and not (target.state and not has_state(target, words[0]))
     name, addresses = (words[0], words[1:]) if named else (state_of(target, None), words)
     answer = ask(target, _LIST, (name, *addresses))
     if fmt != "table":

@@ -4,9 +4,18 @@ from __future__ import annotations
 
 import click
 
-from kilolock import errors
-from kilolock.console import act, ask, connection_options, format_option, say, show, state_of
-from kilolock.discovery import SourceError, Target
+from kilolock.console import (
+    act,
+    ask,
+    connection_options,
+    format_option,
+    has_state,
+    no_such_state,
+    say,
+    show,
+    state_of,
+)
+from kilolock.discovery import Target
 
 _TAGS = """
     select t.state_name as state, t.tag, t.version, t.serial, t.resource_count as resources,
@@ -15,8 +24,6 @@ _TAGS = """
     from kilolock.current_tags t
     where t.state_name = ($1)[1] or ($1)[1] is null
     order by t.state_name, t.version desc, t.tag"""
-
-_STATE = "select s.id from kilolock.states s where s.name = ($1)[1]"
 
 
 @click.group(no_args_is_help=True)
@@ -86,10 +93,6 @@ def list_(state: str | None, fmt: str, target: Target) -> None:
     """
     state = state or target.state
     answer = ask(target, _TAGS, (state,))
-    if state and not answer.rows and not ask(target, _STATE, (state,)).rows:
-        raise SourceError(
-            f'state "{state}" does not exist',
-            errors.NOT_FOUND,
-            "kl list shows the states there are.",
-        )
+    if state and not answer.rows and not has_state(target, state):
+        raise no_such_state(state)
     show(answer, fmt)
