@@ -20,7 +20,7 @@ begin
   end if;
   select s.salt into v_salt from kilolock.state_salts s where s.state_id = p_state.id;
   perform kilolock._write_rows(p_state.id, p_state.current_version_id, p_state.head_version + 1, p_state.serial,
-    v_salt, '{}', null, false, p_at);
+    v_salt, '{}', null, 0, false, p_at);
   update kilolock.states s
   set current_version_id = null, resource_count = 0, managed_count = 0, head_size = 0, updated_at = p_at
   where s.id = p_state.id;

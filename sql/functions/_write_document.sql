@@ -11,6 +11,9 @@
 -- What PostgreSQL cannot decode makes step 3 fail; it is then done again from a cleaned copy. A reference in an odd place
 -- is resolved by going over the full text instead.
 --
+-- Plans are generic: a plan of its own for each call would hold a copy of the document for each place that names it, and
+-- takes longer to make than a small state to write. They are kept while tables grow, so they go by indexes from the start.
+--
 -- p_size, p_md5  of the bytes of p_text
 -- p_lock_id      the Terraform lock that the writer holds: any serial and lineage are taken then, as with p_force
 -- p_version      the number to give it, where an archive brings one; it is higher than the head's. What was once written is
@@ -39,6 +42,8 @@ create or replace function kilolock._write_document(
   set hash_mem_multiplier = 2
   set enable_nestloop = off
   set enable_mergejoin = off
+  set enable_seqscan = off
+  set plan_cache_mode = force_generic_plan
   set jit = off
 as $$
 declare
@@ -46,7 +51,6 @@ declare
   v_head     kilolock.version_documents;
   v_version  constant bigint := coalesce(p_version, p_state.head_version + 1);
   v_at       constant timestamptz := coalesce(p_at, clock_timestamp());
-  v_bytes    constant bytea := convert_to(p_text, 'UTF8');
   v_salt     text;
   v_document record;
   v_header   record;
@@ -61,7 +65,7 @@ begin
   where d.state_id = v_state.id and d.id = v_state.current_version_id;
 
   select d.chunk_ids, d.skeleton, d.origin into v_document
-  from kilolock._store_document(v_state.id, v_salt, p_text, v_bytes) d;
+  from kilolock._store_document(v_state.id, v_salt, p_text, convert_to(p_text, 'UTF8')) d;
   -- A version with a number of its own is one, even where the one between that differed is gone.
   if v_document.chunk_ids = v_head.chunk_ids and p_version is null then
     return json_build_object('state', v_state.name, 'version', v_state.head_version, 'serial', v_state.serial,
@@ -97,7 +101,8 @@ begin
       end if;
       select r.* into v_rows
       from kilolock._write_rows(v_state.id, v_state.current_version_id, v_version, v_header.serial,
-        v_salt, v_parsed::json, case when v_document.skeleton is not null then substr(v_bytes, v_document.origin + 1) end, v_clean, v_at, p_moves) r;
+        v_salt, v_parsed::json, case when v_document.skeleton is not null then convert_to(p_text, 'UTF8') end, v_document.origin,
+        v_clean, v_at, p_moves) r;
       exit;
     exception
       when sqlstate 'KLX01' then

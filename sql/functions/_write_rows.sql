@@ -6,7 +6,7 @@
 --
 -- p_moves names what moved where it is known, [{"from", "to": addresses, "deposed"}]: those keep their ids whatever they hold.
 --
--- p_bytes is the document from its origin on where p_document is a skeleton with references into it (_store_document); p_clean says that
+-- p_bytes is the document where p_document is a skeleton with references into it, from p_origin on (_store_document); p_clean says that
 -- something in it cannot be decoded. p_at is when it was written. managed_change is by how much the resources that
 -- quotas count became more.
 --
@@ -15,9 +15,10 @@
 drop function if exists kilolock._write_rows(bigint, bigint, bigint, numeric, text, json, text, boolean);
 drop function if exists kilolock._write_rows(bigint, bigint, bigint, numeric, text, json, text, boolean, timestamptz);
 drop function if exists kilolock._write_rows(bigint, bigint, bigint, numeric, text, json, bytea, boolean, timestamptz);
+drop function if exists kilolock._write_rows(bigint, bigint, bigint, numeric, text, json, bytea, boolean, timestamptz, jsonb);
 create or replace function kilolock._write_rows(
   p_state_id bigint, p_version_id bigint, p_version bigint, p_serial numeric, p_salt text,
-  p_document json, p_bytes bytea, p_clean boolean, p_at timestamptz, p_moves jsonb default '[]',
+  p_document json, p_bytes bytea, p_origin integer, p_clean boolean, p_at timestamptz, p_moves jsonb default '[]',
   out created integer, out updated integer, out moved integer, out deleted integer, out resource_count integer,
   out managed_change integer
 )
@@ -73,16 +74,22 @@ begin
     where l.id is null
   ),
   fresh as (
-    select b.id as block_id, b.module_path, b.mode, b.type, b.name, b.provider, b.address_prefix, b.config_address, e.n,
-           e.block_n * 4294967296 + e.n as place, e.instance_hash,
-           kilolock._read_json(case
-             when e.is_reference then convert_from(
-               substr(p_bytes, split_part(e.place, '+', 1)::integer + 1, split_part(e.place, '+', 2)::integer), 'UTF8')
-             else e.value::text
-           end, p_clean) as inst
-    from fresh_element e
-    join block b on b.n = e.block_n
-    where not e.holds_reference
+    -- Each step is fenced by its offset: what the next one names more than once is to be worked out once.
+    select x.block_id, x.module_path, x.mode, x.type, x.name, x.provider, x.address_prefix, x.config_address, x.n, x.place,
+           x.instance_hash, kilolock._read_json(x.instance, p_clean) as inst
+    from (
+      select b.id as block_id, b.module_path, b.mode, b.type, b.name, b.provider, b.address_prefix, b.config_address, e.n,
+             e.block_n * 4294967296 + e.n as place, e.instance_hash,
+             case
+               when e.is_reference then convert_from(
+                 substr(p_bytes, p_origin + split_part(e.place, '+', 1)::integer + 1, split_part(e.place, '+', 2)::integer), 'UTF8')
+               else e.value::text
+             end as instance
+      from fresh_element e
+      join block b on b.n = e.block_n
+      where not e.holds_reference
+      offset 0
+    ) x
     offset 0
   ),
   parsed as (
@@ -266,6 +273,6 @@ begin
 end;
 $$;
 
-comment on function kilolock._write_rows(bigint, bigint, bigint, numeric, text, json, bytea, boolean, timestamptz, jsonb) is
+comment on function kilolock._write_rows(bigint, bigint, bigint, numeric, text, json, bytea, integer, boolean, timestamptz, jsonb) is
   'Make the rows of a state match a parsed document.';
-revoke all on function kilolock._write_rows(bigint, bigint, bigint, numeric, text, json, bytea, boolean, timestamptz, jsonb) from public;
+revoke all on function kilolock._write_rows(bigint, bigint, bigint, numeric, text, json, bytea, integer, boolean, timestamptz, jsonb) from public;
