@@ -69,18 +69,35 @@ _DIFF = """
     select d.kind, d.change, d.address, d.deposed_key, d.type, d.from_address,
            case d.field when 'attributes' then d.attribute when 'value' then d.attribute
              else '(' || d.field || ')' end as attribute,
-           d.path, kilolock.hide_digests(d.from_value, d.sensitive) as "from",
-           kilolock.hide_digests(d.to_value, d.sensitive) as "to", d.sensitive
+           d.path,
+           case when d.sensitive or jsonb_typeof(d.from_value) in ('object', 'array')
+             then kilolock.hide_digests(d.from_value, d.sensitive) else d.from_value end as "from",
+           case when d.sensitive or jsonb_typeof(d.to_value) in ('object', 'array')
+             then kilolock.hide_digests(d.to_value, d.sensitive) else d.to_value end as "to",
+           d.sensitive
     from kilolock.diff_attributes(($1)[1], ($1)[2], ($1)[3], ($1)[5]::boolean) d
-    where ($1)[4] is null or d.address like ($1)[4] or d.from_address like ($1)[4]"""
+    where ($1)[4] is null or d.from_address like ($1)[4]
+      or case d.kind when 'output' then 'output.' || d.address else d.address end like ($1)[4]"""
 
 _SUMMARY = """
-    select d.change, d.type, count(distinct (d.address, d.deposed_key)) as count
-    from kilolock.diff_attributes(($1)[1], ($1)[2], ($1)[3]) d
+    select d.change, d.type, count(*) as count
+    from (
+      select 1 as part, d.change, d.type, d.address, d.from_address
+      from kilolock.diff_versions(($1)[1], ($1)[2], ($1)[3]) d
+      union all
+      select 2, case when f.name is null then 'create' when t.name is null then 'delete'
+               else 'update' end, 'output', 'output.' || coalesce(f.name, t.name), null
+      from kilolock.outputs_at(($1)[1], ($1)[2]) f
+      full join kilolock.outputs_at(($1)[1], ($1)[3]) t on t.name = f.name
+      where (f.name, f.value, f.type, f.sensitive)
+        is distinct from (t.name, t.value, t.type, t.sensitive)
+    ) d
     where ($1)[4] is null or d.address like ($1)[4] or d.from_address like ($1)[4]
-    group by d.kind, d.change, d.type
-    order by d.kind desc, d.type, d.change"""
+    group by d.part, d.change, d.type
+    order by d.part, d.type, d.change"""
 
+# A write that changed everything in a large state makes a long answer.
+_PATIENCE_S = 600
 _WIDEST = 60
 
 
@@ -133,7 +150,11 @@ def history(
 @click.argument("state", required=False)
 @click.option("--from", "from_", metavar="REF", default="@1", show_default=True, help="Before.")
 @click.option("--to", metavar="REF", default="current", show_default=True, help="After.")
-@click.option("--address", metavar="GLOB", help="Only these; * is any text, ? any character.")
+@click.option(
+    "--address",
+    metavar="GLOB",
+    help="Only these, outputs as output.NAME; * is any text, ? any character.",
+)
 @click.option("--summary", is_flag=True, help="Only count what changed.")
 @click.option(
     "--format",
@@ -173,15 +194,15 @@ def diff(
     # What is found is what the numbers say, even if somebody writes meanwhile.
     asked = (name, ends[0][0], ends[1][0], _like(address))
     if summary:
-        answer = ask(target, _SUMMARY, asked)
+        answer = ask(target, _SUMMARY, asked, _PATIENCE_S)
         show(answer, fmt)
     elif fmt == "unified":
-        answer = ask(target, _DIFF, (*asked, "true"))
+        answer = ask(target, _DIFF, (*asked, "true"), _PATIENCE_S)
         for line in _unified(answer, name, words):
             colour = {"+": "green", "-": "red", "@": "cyan"}[line[0]]
             click.secho(printable(line), fg=colour)
     else:
-        answer = ask(target, _DIFF, (*asked, "false"))
+        answer = ask(target, _DIFF, (*asked, "false"), _PATIENCE_S)
         if fmt == "table":
             _show_changes(answer)
         else:

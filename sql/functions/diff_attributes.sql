@@ -14,6 +14,7 @@ create or replace function kilolock.diff_attributes(p_state text, p_from text, p
   stable
   security definer
   set search_path = pg_catalog, pg_temp
+  set work_mem = '64MB'
 as $$
 #variable_conflict use_column
 declare
@@ -42,7 +43,7 @@ begin
         where c.is_whole and not p_expand
         union all
         select 'attributes', j.attribute, j.path, j.from_value, j.to_value, j.sensitive
-        from kilolock.diff_json(
+        from kilolock._diff_values(
           case when c.change = 'create' then '{}' else c.from_attributes end,
           case when c.change = 'delete' then '{}' else c.to_attributes end) j
         where not c.is_whole or p_expand

@@ -218,6 +218,11 @@ def test_diff_goes_either_way_and_counts(ask: Kl, life: list[bytes]) -> None:  #
         ("create", "test", 1)
     ]
     assert summary("--from", "1", "--to", "2", "--address", "test_a") == []
+    assert summary("--from", "1", "--to", "2", "--address", "output.v?c") == [
+        ("update", "output", 1)
+    ]
+    text = ask("diff", "prod", "--from", "1", "--to", "2", "--address", "output.*").stdout
+    assert [line.split()[1] for line in text.splitlines()] == ["address", "output.vpc"]
     same = ask("diff", "prod", "--from", "current", "--to", "@0")
     assert same.stdout.splitlines() == ["change  address  attribute  from  to"]
     both = ask("diff", "prod", "--from", "3", "--to", "3", "--format", "unified").stdout
