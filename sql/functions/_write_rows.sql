@@ -11,7 +11,7 @@
 -- quotas count became more.
 --
 -- Raises  KLB01  a resource or instance that Terraform would refuse
---         KLX01  a reference that _store_document made stands in an odd place; write_state starts over without any
+--         KLX01  a reference that _store_document made stands in an odd place; _write_document starts over without any
 drop function if exists kilolock._write_rows(bigint, bigint, bigint, numeric, text, json, text, boolean);
 drop function if exists kilolock._write_rows(bigint, bigint, bigint, numeric, text, json, text, boolean, timestamptz);
 drop function if exists kilolock._write_rows(bigint, bigint, bigint, numeric, text, json, bytea, boolean, timestamptz);
