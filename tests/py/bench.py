@@ -62,6 +62,12 @@ BLAST_RADIUS = """
 BLAST_FUNCTION = """
     select count(*)::int as reachable_resources
     from blast_radius('big-state', 'module.primary_herd.random_id.leader')"""
+HISTORY = """
+    select h.version, h.created_at, h.actor, h.created, h.updated, h.deleted, h.size, h.tags
+    from version_history h join states s on s.id = h.state_id
+    where s.name = 'big-state' order by h.place desc limit 50"""
+LIFE = "select * from resource_changes('big-state', 'module.primary_herd.random_id.tag[0]')"
+DIFF = "select * from diff_attributes('big-state', '1', 'current')"
 
 
 @dataclass(frozen=True)
@@ -223,6 +229,9 @@ class Bench:
             ("inventory by module", BY_MODULE, 9, 60, 25),
             ("blast radius, the seed's query", BLAST_RADIUS, 5, 600, 250),
             ("blast radius, blast_radius()", BLAST_FUNCTION, 9, 80, 25),
+            ("history of the state", HISTORY, 9, 300, 100),
+            ("history of one resource", LIFE, 9, 300, 100),
+            ("diff of the first version and the head", DIFF, 9, 300, 100),
         ):
             self.client.query(sql)
             self._in_ms(what, [self.client.query(sql)[0] for _ in range(runs)], floor, aim)
