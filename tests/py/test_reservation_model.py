@@ -16,7 +16,7 @@ from hypothesis.stateful import RuleBasedStateMachine, invariant, rule, run_stat
 
 # Modules, blocks and instances that cover each other, and names that only begin alike.
 ADDRESSES = ["module.m", "module.m.t.a", "t", "t.a", "t.a[0]", "t.a[1]", "t.ab", "t.b"]
-WRITTEN = ["module.m.t.a", "t.a[0]", "t.a[1]", "t.ab", "t.b"]
+WRITTEN = ["module.m.t.a", "t.a", "t.a[0]", "t.a[1]", "t.ab", "t.b"]
 RUNS = ["ann", "bob", "cid", "dan"]
 LOCKS = ["L1", "L2"]
 
@@ -63,8 +63,7 @@ class Run:
     status: str = "running"
     lapsed: bool = False
     fencing: int | None = None
-    verified: int | None = None
-    committed: int | None = None
+    verified: bool = False
     commits: dict[int, tuple[str, int]] = field(default_factory=dict)
 
 
@@ -79,7 +78,7 @@ class Model:
     grants: int = 0
     version: int = 0
     resources: dict[str, int] | None = None
-    changes: list[tuple[int, str]] = field(default_factory=list)
+    changes: list[tuple[int, str, str]] = field(default_factory=list)
 
     @property
     def head(self) -> int:
@@ -168,14 +167,16 @@ class Model:
         run.fencing = self.grants
         return True, True
 
-    def changed(self, since: int, request: Request) -> set[str]:
+    def changed(self, name: str, request: Request) -> set[str]:
+        """What others changed since the base version, in reach of a request."""
+        since = self.runs[name].base
         if since == self.head:
             return set()
         wanted = request.writes | request.reads
         return {
             address
-            for version, address in self.changes
-            if version > since and any(meet(address, w) for w in wanted)
+            for version, address, writer in self.changes
+            if version > since and writer != name and any(meet(address, w) for w in wanted)
         }
 
     def obstacle(self, lock_id: str | None = None, waiting: bool = False) -> str | None:
@@ -214,7 +215,8 @@ class Model:
         if self.lock is None:
             if lock_id is not None:
                 raise Refused("KLC01")
-            self.sweep()
+            if self.requests:
+                self.sweep()
             if self.obstacle():
                 raise Refused("KLL11")
         elif lock_id is None:
@@ -222,12 +224,12 @@ class Model:
         elif lock_id != self.lock:
             raise Refused("KLC01")
 
-    def write(self, resources: dict[str, int] | None) -> None:
+    def write(self, resources: dict[str, int] | None, writer: str = "") -> None:
         before, after = self.resources or {}, resources or {}
         version = self.version + 1
         for address in before | after:
             if before.get(address) != after.get(address):
-                self.changes.append((version, address))
+                self.changes.append((version, address, writer))
         self.resources = resources
         if resources is not None:
             self.version = version
@@ -359,10 +361,10 @@ class Reservations(RuleBasedStateMachine):
             )
         self.fencing[run.fencing or 0] = answer["fencing"]
         assert answer["fencing"] == max(self.fencing.values()) or run.fencing != self.model.grants
-        changed = self.model.changed(run.base, request)
+        changed = self.model.changed(name, request)
         assert set(answer["changed"]) == changed
         assert answer["changed_count"] == len(changed)
-        run.verified = None if changed else self.model.head
+        run.verified = not changed
 
     @rule(name=runs)
     def renew(self, name: str) -> None:
@@ -434,11 +436,10 @@ class Reservations(RuleBasedStateMachine):
                 raise Refused("KLC12")
             if not any(covers(w, address) for w in held.writes):
                 raise Refused("KLC13")
-            base = max(run.base, run.verified or 0, run.committed or 0)
-            if self.model.changed(base, held):
+            if not run.verified and self.model.changed(name, held):
                 raise Refused("KLC14")
-            self.model.write((self.model.resources or {}) | {address: value})
-            run.committed = self.model.version
+            run.verified = True
+            self.model.write((self.model.resources or {}) | {address: value}, name)
             run.commits[number] = (json.dumps(delta), self.model.version)
             return self.model.version
 

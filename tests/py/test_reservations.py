@@ -243,6 +243,22 @@ def test_an_acquire_that_waited_for_a_lock_does_not_pass_it(
     assert [a["granted"] for a in answers] == [False]
 
 
+def test_a_held_lock_is_seen_beside_a_long_write_and_a_waiting_run(
+    kld: Any, database_url: str
+) -> None:
+    assert kld.request("LOCK", f"{STATES}/s", lock_info("holder"))[0] == 200
+    assert acquire(kld, begin(kld, "s"), "a")["granted"] is False
+    with psycopg.connect(database_url) as writer:
+        writer.execute(
+            "select kilolock.write_state(null, null, 's', 'holder', %s, null, null)", [document(1)]
+        )
+        started = time.monotonic()
+        status, _, body = kld.request("LOCK", f"{STATES}/s", lock_info("late"))
+        assert time.monotonic() - started < 1.0
+        assert (status, json.loads(body)["ID"]) == (423, "holder")
+        writer.rollback()
+
+
 needs_terraform = pytest.mark.skipif(not BINARIES, reason="neither terraform nor tofu is on PATH")
 
 
