@@ -237,6 +237,22 @@ def make_web(reader: Reader) -> None:
             )
 
 
+def make_prod(reader: Reader) -> None:
+    """The state of "Apply runs and reservations": one run holds what another waits for."""
+    network, vpc = "module.net", ["aws_vpc.main"]
+    wanted = {
+        "ann@laptop": {"write": [network, "aws_eip.a[0]"], "read": vpc},
+        "bob@ci": {"write": [f"{network}.aws_subnet.b"], "read": vpc},
+    }
+    with psycopg.connect(reader.url, autocommit=True) as conn:
+        for who, addresses in wanted.items():
+            request = {"state": "prod", "base_version": 0, "who": who, "lease_seconds": 600}
+            begin = "select kilolock.begin_apply_run(%s, null) ->> 'run'"
+            [run] = conn.execute(begin, [json.dumps(request)]).fetchone() or [None]
+            request = {"run": run, **addresses}
+            conn.execute("select kilolock.acquire_reservations(%s, null)", [json.dumps(request)])
+
+
 def make_website(reader: Reader) -> Path:
     """The configuration of "What drifted since last night?", after somebody touched the files."""
     folder = reader.copy / "website"
@@ -275,6 +291,8 @@ def place_of(heading: str, reader: Reader) -> Path:
             prepare(reader, reader.big_state, *more)
             file = WEB % (1, 1, resource("null_resource", "a", id="1"))
             (reader.big_state / "terraform.tfstate").write_text(file)
+        case "Apply runs and reservations":
+            make_prod(reader)
         case "What drifted since last night?":
             return make_website(reader)
     return reader.big_state
