@@ -31,6 +31,7 @@ _LAZY: dict[str, str] = {
     "archive": "kilolock.commands.archive",
     "export": "kilolock.commands.transfer",
     "import": "kilolock.commands.transfer",
+    "apply": "kilolock.commands.apply",
     "plan": "kilolock.commands.plan",
     "rollback": "kilolock.commands.rollback",
     "diff": "kilolock.commands.history",

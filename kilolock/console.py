@@ -170,8 +170,15 @@ def no_such_state(state: str) -> SourceError:
 
 def act(target: Target, action: str, state: str | None, **request: Any) -> Any:
     """Do one of ACTIONS, on a state in the environment that the target belongs to."""
+    return act_within(600, target, action, state, **request)
+
+
+def act_within(
+    timeout_s: float, target: Target, action: str, state: str | None, **request: Any
+) -> Any:
+    """The same, but give up on a kld that does not answer in time."""
     address = {"workspace": target.workspace, "environment": target.environment, "state": state}
-    return target.source().act(action, {"who": who(), **address, **request})
+    return target.source().act(action, {"who": who(), **address, **request}, timeout_s)
 
 
 def who() -> str:
@@ -186,12 +193,24 @@ def who() -> str:
     return f"{user}@{socket.gethostname()}"
 
 
-def confirm(question: str, yes: bool) -> None:
-    """Go on only if --yes or a person says so; nobody to ask means no."""
+def confirm(question: str, yes: bool, tick: Callable[[], None] | None = None) -> None:
+    """Go on only if --yes or a person says so; nobody to ask means no.
+
+    ``tick`` is called every second while the person thinks.
+    """
     if yes:
         return
     if not sys.stdin.isatty():
         raise click.UsageError("nobody is there to confirm this; pass --yes.")
+    if tick:
+        import select
+
+        click.echo(f"{question} [y/N]: ", nl=False, err=True)
+        while not select.select([sys.stdin], [], [], 1)[0]:
+            tick()
+        if sys.stdin.readline().strip().lower() not in ("y", "yes"):
+            raise click.Abort
+        return
     click.confirm(question, abort=True, err=True)
 
 

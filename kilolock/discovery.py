@@ -132,8 +132,8 @@ class DatabaseSource:
             except ArchiveError as ex:
                 raise SourceError(str(ex), 2, "Nothing was imported.") from None
 
-    def act(self, action: str, request: Mapping[str, Any]) -> Any:
-        """Do one of ACTIONS."""
+    def act(self, action: str, request: Mapping[str, Any], timeout_s: float = 600) -> Any:
+        """Do one of ACTIONS; a database has its own time-outs."""
         with self._database() as db:
             return json.loads(db.call(ACTIONS[action], json.dumps(request), None) or "null")
 
@@ -178,9 +178,10 @@ class HttpSource:
         except (ValueError, TypeError, IndexError, StopIteration):
             raise SourceError(f"{self._target.base_url} does not answer as a kld does", 1) from None
 
-    def act(self, action: str, request: Mapping[str, Any]) -> Any:
+    def act(self, action: str, request: Mapping[str, Any], timeout_s: float = 600) -> Any:
         """Do one of ACTIONS."""
-        return json.loads(self._post(f"/v1/{action}", json.dumps(request).encode(), 600) or "null")
+        body = json.dumps(request).encode()
+        return json.loads(self._post(f"/v1/{action}", body, timeout_s) or "null")
 
     def read(self, state: str, version: str | None = None) -> tuple[int, bytes]:
         """The number and the bytes of a version, by default of the head."""
@@ -331,8 +332,8 @@ def _refused(status: int, body: bytes, url: str) -> SourceError:
     try:
         holder = json.loads(body)
         if status == 423 and "error" not in holder:
-            who, why = holder.get("Who") or "another client", holder.get("Info") or None
-            return SourceError(f"the state is locked by {who}", LOCKED, why, body.decode())
+            who = holder.get("Who") or "another client"
+            return SourceError(f"the state is locked by {who}", LOCKED, None, body.decode())
         problem = holder["error"]
         return SourceError(str(problem["message"]), exit_status(status), problem.get("hint"))
     except (ValueError, KeyError, TypeError, AttributeError):

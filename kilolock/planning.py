@@ -86,9 +86,9 @@ class Planned:
     @property
     def deletions(self) -> list[str]:
         """What the plan destroys and puts nothing in the place of."""
-        return [
+        return sorted(
             c.address for c in self.plan.changes if c.actions == ("delete",) and c.deposed is None
-        ]
+        )
 
     @property
     def summary(self) -> dict[str, int]:
@@ -133,6 +133,7 @@ class Planned:
             "directory": str(self.space.directory),
             "scope": {
                 "files": [_relative(file, request.directory) for file in request.files],
+                "extra_targets": list(request.targets),
                 "targets": self.targets,
             },
             "refresh": request.refresh,
@@ -178,6 +179,7 @@ def make_plan(
     request: Request,
     show: IO[str] | None,
     *,
+    head: tuple[int, bytes | None] | None = None,
     space: Scratch | None = None,
     tick: Callable[[], None] | None = None,
 ) -> Planned:
@@ -187,7 +189,7 @@ def make_plan(
     """
     configuration = request.configuration
     files = {_relative(file, request.directory): digest(file) for file in configuration.all_files()}
-    version, document = read_head(request)
+    version, document = head or read_head(request)
     base = StateFile.of(document)
     targets = list(request.targets)
     for file in request.files:
@@ -196,10 +198,15 @@ def make_plan(
     ours = space is None
     space = space or Scratch(request.directory, None, os.environ, "run")
     try:
-        if document is not None:
-            space.put(document)
         args = [f"-out={space.folder / 'plan'}", "-input=false"]
+        if space.own_backend:
+            args.append("-lock-timeout=60s")
+        elif document is not None:
+            space.put(document)
         args += [f"-target={address}" for address in targets]
+        if targets:
+            # A page of warnings that the plan is scoped, which it is meant to be.
+            args.append("-compact-warnings")
         args += [] if request.refresh else ["-refresh=false"]
         if request.pinned:
             pinned = space.folder / "pinned.tfvars.json"
@@ -269,7 +276,7 @@ def check_files(spec: dict[str, Any], request: Request) -> None:
         if files.get(name) != spec["files"].get(name)
     )  # fmt: skip
     if differing:
-        raise stale(f"{_listed(differing)} changed since it was made")
+        raise stale(f"{listed(differing)} changed since it was made")
 
 
 def check_actions(spec: dict[str, Any], planned: Planned) -> None:
@@ -280,7 +287,7 @@ def check_actions(spec: dict[str, Any], planned: Planned) -> None:
         {key[0] for key in before.keys() | now.keys() if before.get(key) != now.get(key)}
     )
     if differing:
-        raise stale(f"something else would be done to {_listed(differing)} now")
+        raise stale(f"something else would be done to {listed(differing)} now")
 
 
 def stale(reason: str) -> SourceError:
@@ -307,6 +314,12 @@ def digest(file: Path) -> str:
         return "sha256:" + hashlib.sha256(file.read_bytes()).hexdigest()
     except OSError as ex:
         raise SourceError(f"{file} cannot be read: {ex.strerror}", BAD_INPUT) from None
+
+
+def listed(names: list[str], most: int = 5) -> str:
+    """A few names, and how many more there are."""
+    shown = ", ".join(names[:most])
+    return f"{shown} and {len(names) - most} more" if len(names) > most else shown
 
 
 def _writes(plan: Plan, base: StateFile, data: bytes) -> list[str]:
@@ -365,8 +378,3 @@ def _action_key(action: dict[str, Any]) -> tuple[str, ...]:
 
 def _relative(file: Path, directory: Path) -> str:
     return os.path.relpath(file, directory)
-
-
-def _listed(names: list[str], most: int = 5) -> str:
-    shown = ", ".join(names[:most])
-    return f"{shown} and {len(names) - most} more" if len(names) > most else shown

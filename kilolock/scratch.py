@@ -14,6 +14,7 @@ The folder of a scratch workspace holds::
     terraform.tfstate  the state
     log                what terraform printed
     keep               not to be swept away, although its kl has ended
+    run.json           what kilolock/applying.py has to finish; kept until it has
 """
 
 from __future__ import annotations
@@ -43,6 +44,8 @@ KEEP = "keep"
 """A file of this name says that what a killed kl left is still needed."""
 
 _POLL_S = 0.05
+# How long the log of an apply that failed is kept.
+_KEEP_S = 14 * 86400
 _KEEPER = str(Path(__file__).with_name("keeper.py"))
 _HTTP_SETTINGS = (
     "address",
@@ -65,10 +68,19 @@ _PROGRAMS = ("terraform", "tofu")
 
 
 class Scratch:
-    """A folder of ours with a state in it, for the configuration of a folder of the user's."""
+    """A folder of ours with a state in it, for the configuration of a folder of the user's.
+
+    With ``own_backend`` the state is that of the user's backend, under its lock.
+    """
 
     def __init__(
-        self, directory: Path, document: bytes | None, environ: Mapping[str, str], kind: str
+        self,
+        directory: Path,
+        document: bytes | None,
+        environ: Mapping[str, str],
+        kind: str,
+        *,
+        own_backend: bool = False,
     ) -> None:
         self.directory = _absolute(directory, environ)
         self._environ = environ
@@ -89,10 +101,13 @@ class Scratch:
         self.log = self.folder / "log"
         self.log.touch()
         self.interrupts = 0
+        self.stopping = False
+        self.own_backend = own_backend
         self._process: subprocess.Popen[bytes] | None = None
         self._keeper: subprocess.Popen[bytes] | None = None
-        backend = _link_data(installed, self.folder / "data")
-        self._recorded = bool(backend)
+        self._data = installed if own_backend else self.folder / "data"
+        backend = None if own_backend else _link_data(installed, self._data)
+        self._recorded = own_backend or bool(backend)
         if backend:
             self._keep(backend)
         if document is not None:
@@ -139,24 +154,35 @@ class Scratch:
 
         What it prints goes to the log, and from there to ``show``. ``tick`` is called many times a
         second meanwhile. Ctrl-C and SIGTERM reach terraform as one interrupt each, which ends it
-        as gracefully as it can; the end of this process does the same.
+        as gracefully as it can; so do an error of ``tick`` and the end of this process.
         """
         extra = ["-no-color"] if show is None or not show.isatty() else []
         with open(self.log, "ab") as out, open(self.log, "rb") as printed:
             printed.seek(0, os.SEEK_END)
             with self._passing_interrupts():
                 process = self._start([command, *self._backend(command), *extra, *args], out, out)
-                while True:
-                    with contextlib.suppress(subprocess.TimeoutExpired):
-                        process.wait(_POLL_S)
-                    ended = process.returncode is not None
-                    _copy(printed, show)
-                    if ended:
-                        break
-                    if tick:
-                        tick()
-        self._ended()
+                try:
+                    while not self._over(process, printed, show):
+                        if tick:
+                            tick()
+                except BaseException:
+                    self.interrupt()
+                    while not self._over(process, printed, show):
+                        pass
+                    raise
+                finally:
+                    self._ended()
         return process.returncode
+
+    def _over(
+        self, process: subprocess.Popen[bytes], printed: IO[bytes], show: IO[str] | None
+    ) -> bool:
+        """Wait a moment for the end of a command, and pass on what it printed."""
+        with contextlib.suppress(subprocess.TimeoutExpired):
+            process.wait(_POLL_S)
+        ended = process.returncode is not None
+        _copy(printed, show)
+        return ended
 
     def read(self, *args: str) -> bytes:
         """What a command prints; it must succeed."""
@@ -178,6 +204,7 @@ class Scratch:
     def interrupt(self) -> None:
         """Ask the terraform that runs to stop: it ends what it has begun and writes the state."""
         if self._process and self._process.returncode is None:
+            self.stopping = True
             with contextlib.suppress(ProcessLookupError):
                 self._process.send_signal(signal.SIGINT)
 
@@ -229,7 +256,7 @@ class Scratch:
         env = {
             "TF_IN_AUTOMATION": "1",
             **self._environ,
-            "TF_DATA_DIR": str(self.folder / "data"),
+            "TF_DATA_DIR": str(self._data),
             "TF_WORKSPACE": "default",
             "TF_INPUT": "0",
             "PWD": str(self.directory),
@@ -287,11 +314,9 @@ def sweep(environ: Mapping[str, str], older_than_s: float = 60) -> None:
     for folder in abandoned(environ):
         with contextlib.suppress(OSError):
             # One that is this young may be about to be held.
-            if (
-                time.time() - folder.stat().st_mtime > older_than_s
-                and not (folder / KEEP).exists()
-                and not terraform_running(str(folder))
-            ):
+            age = time.time() - folder.stat().st_mtime
+            kept = (folder / KEEP).exists() and (age < _KEEP_S or (folder / "run.json").exists())
+            if age > older_than_s and not kept and not terraform_running(str(folder)):
                 shutil.rmtree(folder)
 
 

@@ -67,6 +67,12 @@ class StateFile:
         """The serial."""
         return int(self._head("serial") or 0)
 
+    @property
+    def terraform_version(self) -> str | None:
+        """The program that wrote it."""
+        found: str | None = self._head("terraform_version")
+        return found
+
     def _head(self, name: str) -> Any:
         found = re.search(rb'^  "' + name.encode() + rb'": (.*?),?$', self.data, re.MULTILINE)
         return json.loads(found.group(1)) if found else None
@@ -148,52 +154,60 @@ def any_covers(uppers: Collection[str], address: str) -> bool:
 
 
 def delta(base: StateFile, result: StateFile, writes: Collection[str]) -> dict[str, Any]:
-    """What turns the base into the result, in the form of state/commit.
+    """What turns the base into the result, in the form of state/commit; see merge."""
+    return merge(base, base, result, writes)[0]
+
+
+def merge(
+    base: StateFile, head: StateFile, result: StateFile, writes: Collection[str]
+) -> tuple[dict[str, Any], list[str]]:
+    """What makes the same of the head as turns the base into the result, and where it does not fit.
 
     Of objects only those that are to be written: a refresh may have read others anew, which is not
-    ours to record. A check that a scoped plan did not look at stays what it was.
+    ours to record. A check that a scoped plan did not look at stays what it was. An output or a
+    check that the head has otherwise than the base stays as the head has it.
     """
-    put, remove = [], []
-    for key, instance in result.instances.items():
-        if any_covers(writes, key[0]) and not _equal(base.instances.get(key), instance):
-            header = instance.header
+    put: list[dict[str, Any]] = []
+    remove: list[dict[str, Any]] = []
+    conflicts: list[str] = []
+    for key in {**base.instances, **result.instances}:
+        before, now = base.instances.get(key), result.instances.get(key)
+        if _alike(before, now) or not any_covers(writes, key[0]):
+            continue
+        there = head.instances.get(key)
+        if _alike(there, now):
+            continue
+        if not _alike(there, before):
+            conflicts.append(key[0])
+        elif now:
             put.append(
                 {
-                    "module": header.get("module", ""),
-                    "mode": header["mode"],
-                    "type": header["type"],
-                    "name": header["name"],
-                    "provider": header["provider"],
-                    "instance": instance.text.decode(),
+                    "module": now.header.get("module", ""),
+                    "mode": now.header["mode"],
+                    "type": now.header["type"],
+                    "name": now.header["name"],
+                    "provider": now.header["provider"],
+                    "instance": now.text.decode(),
                 }
             )
-    for key in base.instances:
-        if key not in result.instances and any_covers(writes, key[0]):
+        else:
             remove.append({"address": key[0], "deposed": key[1]})
-    outputs = {
-        name: text.decode()
-        for name, text in result.outputs.items()
-        if name not in base.outputs or not _same(base.outputs[name], text)
+    outputs, no_outputs = _merged(base.outputs, head.outputs, result.outputs)
+    known = {
+        key: text for key, text in result.checks.items() if json.loads(text)["status"] != "unknown"
     }
-    checks = [
-        text.decode()
-        for key, text in result.checks.items()
-        if json.loads(text)["status"] != "unknown"
-        and (key not in base.checks or not _same(base.checks[key], text))
-    ]
-    gone = [name for name in base.outputs if name not in result.outputs]
-    gone_checks = [
-        {"object_kind": kind, "config_addr": address}
-        for kind, address in base.checks
-        if (kind, address) not in result.checks
-    ]
+    unknown = {key: base.checks[key] for key in result.checks if key in base.checks}
+    checks, no_checks = _merged(base.checks, head.checks, unknown | known)
     parts: dict[str, Any] = {
         "put": put,
         "remove": remove,
-        "outputs": _filled(put=outputs, remove=gone),
-        "check_results": _filled(put=checks, remove=gone_checks),
+        "outputs": _filled(put={n: t.decode() for n, t in outputs.items()}, remove=no_outputs),
+        "check_results": _filled(
+            put=[text.decode() for text in checks.values()],
+            remove=[{"object_kind": kind, "config_addr": address} for kind, address in no_checks],
+        ),
     }
-    return _filled(**parts)
+    return _filled(**parts), conflicts
 
 
 def lay_out(data: bytes) -> bytes:
@@ -224,15 +238,33 @@ def lay_out(data: bytes) -> bytes:
     return b"".join(out) + b"\n"
 
 
-def _equal(before: Instance | None, now: Instance) -> bool:
-    if before is None or before.header.get("provider") != now.header.get("provider"):
+def _merged(
+    base: dict[Any, bytes], head: dict[Any, bytes], result: dict[Any, bytes]
+) -> tuple[dict[Any, bytes], list[Any]]:
+    put: dict[Any, bytes] = {}
+    remove: list[Any] = []
+    for key in {**base, **result}:
+        before, now, there = base.get(key), result.get(key), head.get(key)
+        if _same(before, now) or _same(there, now) or not _same(there, before):
+            continue
+        if now is None:
+            remove.append(key)
+        else:
+            put[key] = now
+    return put, remove
+
+
+def _alike(one: Instance | None, other: Instance | None) -> bool:
+    if one is None or other is None:
+        return one is other
+    if one.header.get("provider") != other.header.get("provider"):
         return False
-    return _same(before.text, now.text)
+    return _same(one.text, other.text)
 
 
-def _same(one: bytes, other: bytes) -> bool:
-    if one == other:
-        return True
+def _same(one: bytes | None, other: bytes | None) -> bool:
+    if one is None or other is None or one == other:
+        return one == other
     return bool(json.loads(one, parse_float=Decimal) == json.loads(other, parse_float=Decimal))
 
 

@@ -72,7 +72,11 @@ class Waiting:
         if self._shown is None or now - self._shown >= SHOW_S:
             self._shown = now
             turn = f", place {place} in the queue" if place else ""
-            lines = [f'Waiting for state "{printable(self._state)}" for {waited:.0f} s{turn}:']
+            since = datetime.fromtimestamp(time.time() - waited)
+            lines = [
+                f'Waiting for state "{printable(self._state)}" since {since:%H:%M:%S} '
+                f"({waited:.0f} s){turn}:"
+            ]
             lines += [f"  {describe(blocker)}" for blocker in blockers[:_MOST]]
             if count > _MOST:
                 lines.append(f"  … and {count - _MOST} more")

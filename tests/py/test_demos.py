@@ -1,4 +1,4 @@
-"""The demos of examples/big-state that need no waiting, with the real terraform."""
+"""The demos of examples/big-state, with the real terraform."""
 
 from __future__ import annotations
 
@@ -11,10 +11,10 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from terraform_runs import BINARIES, CHECKOUT, KL, NO_TERRAFORM, Command, Configuration, until
+from terraform_runs import BINARIES, CHECKOUT, KL, Command, Configuration, until
 
 if not BINARIES:
-    pytest.skip(NO_TERRAFORM, allow_module_level=True)
+    pytest.skip("neither terraform nor tofu is on PATH", allow_module_level=True)
 
 # Whatever else the demos may call.
 TOOLS = "awk bash cat cp date dirname env mkdir mktemp rm sed tail tr wc sleep touch"
@@ -48,10 +48,10 @@ def work(configure: Any, kld: Any, tmp_path: Path) -> Configuration:
 def demo(work: Configuration, tmp_path: Path) -> Demo:
     """Run a demo from somewhere else, and see that it leaves nothing behind."""
 
-    def run(name: str, **variables: str) -> subprocess.CompletedProcess[str]:
+    def run(name: str, *args: str, **variables: str) -> subprocess.CompletedProcess[str]:
         before = sorted(work.folder.rglob("*"))
         done = subprocess.run(
-            [work.folder / name],
+            [work.folder / name, *args],
             cwd=tmp_path,
             env={**work.env, **variables},
             stdin=subprocess.DEVNULL,
@@ -218,4 +218,61 @@ def test_ctrl_c_in_a_migration_leaves_no_lock(
     assert status == 130, output
     assert "the state big-state stays in Kilolock" in output
     assert psql("select count(*) from state_locks") == [(0,)]
+    assert list((tmp_path / "tmp").iterdir()) == []
+
+
+RUNS = """
+    select r.id, r.status, r.committed_version, r.started_at, r.finished_at
+    from apply_runs r order by r.committed_version, r.started_at"""
+
+
+def test_two_resources_are_replaced_at_once(work: Configuration, demo: Demo, psql: Any) -> None:
+    work.init()
+    refused(demo("parallel-demo.sh", "both"), "time_sleep.slow_a", "terraform apply")
+    refused(demo("parallel-demo.sh"), "slow_a|slow_b|both")
+    work.apply("-var=size=10")
+    done = demo("parallel-demo.sh", "both", STANDIN_SLEEP_FACTOR="0.2")
+    assert done.returncode == 0, done.stdout + done.stderr
+    assert "Waiting" not in done.stdout
+    one, two = psql(RUNS)
+    assert [run[1:3] for run in (one, two)] == [("committed", 2), ("committed", 3)]
+    # Both ran at the same time: each began before the other ended.
+    assert one[3] < two[4] and two[3] < one[4]
+    changed = "select name from resources where changed_serial > 1 order by 1"
+    assert psql(changed) == [("slow_a",), ("slow_b",)]
+    single = demo("parallel-demo.sh", "slow_b")
+    assert single.returncode == 0, single.stdout + single.stderr
+    assert psql("select version from state_versions order by 1 desc limit 1") == [(4,)]
+
+
+def test_the_second_waits_for_the_first(
+    work: Configuration, demo: Demo, psql: Any, tmp_path: Path
+) -> None:
+    work.init()
+    refused(demo("wait-demo.sh", "nobody"), "blocker|waiter|both")
+    work.apply("-var=size=10")
+    done = demo("wait-demo.sh", "both", STANDIN_SLEEP_FACTOR="0.2")
+    assert done.returncode == 0, done.stdout + done.stderr
+    blocker, waiter = psql(RUNS)
+    assert [run[1:3] for run in (blocker, waiter)] == [("committed", 2), ("committed", 3)]
+    said = [line.split("|", 1)[1] for line in done.stdout.splitlines() if line[:6] == "waiter"]
+    waits = [line for line in said if "holds time_sleep.slow_a to write since" in line]
+    assert waits and blocker[0] in waits[0]
+    assert any("Going on after" in line for line in said)
+    assert any("planning again on version 2" in line for line in said)
+    version = "select attributes -> 'triggers' ->> 'version' from resources where name = 'slow_a'"
+    assert psql(version)[0][0].endswith("-waiter")
+
+    # Ctrl-C ends both, and nothing stays reserved.
+    env = {**work.env, "STANDIN_SLEEP_FACTOR": "0.3"}
+    command = Command([str(work.folder / "wait-demo.sh"), "both"], tmp_path, env)
+    try:
+        until(lambda: psql("select count(*) from reservation_queue") == [(1,)], "one to wait")
+        os.killpg(command._process.pid, signal.SIGINT)
+        status, output = command.finish()
+    finally:
+        command.kill()
+    assert status == 130, output
+    assert psql("select count(*) from reservation_requests") == [(0,)]
+    assert psql("select count(*) from apply_runs where status = 'running'") == [(0,)]
     assert list((tmp_path / "tmp").iterdir()) == []

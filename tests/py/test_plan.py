@@ -7,13 +7,13 @@ import subprocess
 from typing import Any
 
 import pytest
-from terraform_runs import BINARIES, NO_TERRAFORM, Command, Configuration, until
+from terraform_runs import BINARIES, Command, Configuration, until
 
 from kilolock import planfile
 from kilolock.planfile import decode, from_json
 
 if not BINARIES:
-    pytest.skip(NO_TERRAFORM, allow_module_level=True)
+    pytest.skip("neither terraform nor tofu is on PATH", allow_module_level=True)
 
 FILES = {
     "base.tf": """
@@ -212,7 +212,11 @@ def test_scopes_agree_with_targets_given_by_hand(work: Configuration) -> None:
         if file in LATER:
             work.write(file, LATER[file])
         spec = specs[file] = spec_of(work, "-f", file, *OURS)
-        assert spec["scope"] == {"files": [file], "targets": spec["scope"]["targets"]}
+        assert spec["scope"] == {
+            "files": [file],
+            "extra_targets": [],
+            "targets": spec["scope"]["targets"],
+        }
         assert sorted(spec["scope"]["targets"]) == sorted(targets)
         plain = by_hand(work, *CHANGES, *(f"-target={address}" for address in targets))
         assert spec["actions"] == writing(plain), file
@@ -235,7 +239,7 @@ def test_scopes_agree_with_targets_given_by_hand(work: Configuration) -> None:
     assert specs["alias.tf"]["summary"] == {"replace": 1}
 
     whole = spec_of(work, *OURS)
-    assert whole["scope"] == {"files": [], "targets": []}
+    assert whole["scope"] == {"files": [], "extra_targets": [], "targets": []}
     assert whole["actions"] == writing(by_hand(work, *CHANGES))
     several = spec_of(work, "-f", "moved.tf", "-f", "keyed.tf", "--target=random_id.west", *OURS)
     assert [c["actions"] for c in several["actions"]] == [
