@@ -332,8 +332,8 @@ def _refused(status: int, body: bytes, url: str) -> SourceError:
     try:
         holder = json.loads(body)
         if status == 423 and "error" not in holder:
-            who = holder.get("Who") or "another client"
-            return SourceError(f"the state is locked by {who}", LOCKED, None, body.decode())
+            who, why = holder.get("Who") or "another client", holder.get("Info") or None
+            return SourceError(f"the state is locked by {who}", LOCKED, why, body.decode())
         problem = holder["error"]
         return SourceError(str(problem["message"]), exit_status(status), problem.get("hint"))
     except (ValueError, KeyError, TypeError, AttributeError):

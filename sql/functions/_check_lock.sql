@@ -18,8 +18,10 @@ begin
   select l.* into v_lock from kilolock.state_locks l where l.state_id = p_state.id;
   if not found then
     if p_lock_id is null then
-      perform kilolock._sweep_runs(p_state.id);
-      v_obstacle := kilolock._obstacle(p_state);
+      if exists (select from kilolock.reservation_requests q where q.state_id = p_state.id) then
+        perform kilolock._sweep_runs(p_state.id);
+        v_obstacle := kilolock._obstacle(p_state);
+      end if;
       if v_obstacle is not null then
         raise exception 'addresses of state "%" are reserved by apply run "%" of %', p_state.name,
             v_obstacle::json ->> 'ID', v_obstacle::json ->> 'Who'

@@ -23,7 +23,7 @@ begin
   end loop;
   delete from kilolock.reservation_requests q
   where q.state_id = p_state_id and q.granted_at is null and q.expires_at <= v_now
-    and q.apply_run_id is distinct from p_run_id;
+    and (q.lock_id is not null or q.apply_run_id is distinct from p_run_id);
 end;
 $$;
 

@@ -84,14 +84,15 @@ begin
   if v_base > 0 then
     perform kilolock._version_of(v_state, v_base::text);
   end if;
-  -- Since the grant nobody else can have changed what it holds.
-  v_base := greatest(v_base, v_run.verified_version, v_run.committed_version);
-  select c.* into v_changes from kilolock._changes_since(v_state, v_base, v_request) c;
-  if v_changes.total > 0 then
-    raise exception 'of what apply run "%" reserved, "%"% has changed since version %, on which it was planned', v_run.id,
-        left(v_changes.changed ->> 0, 1000),
-        case when v_changes.total > 1 then format(' and %s more', v_changes.total - 1) else '' end, v_base
-      using errcode = 'KLC14', hint = format('Plan again on version %s.', kilolock._head_version(v_state));
+  -- What was found unchanged at the grant still is: since then nobody else can have written it.
+  if v_run.verified_version is null then
+    select c.* into v_changes from kilolock._changes_since(v_state, v_base, v_request) c;
+    if v_changes.total > 0 then
+      raise exception 'of what apply run "%" reserved, "%"% has changed since version %, on which it was planned', v_run.id,
+          left(v_changes.changed ->> 0, 1000),
+          case when v_changes.total > 1 then format(' and %s more', v_changes.total - 1) else '' end, v_base
+        using errcode = 'KLC14', hint = format('Plan again on version %s.', kilolock._head_version(v_state));
+    end if;
   end if;
 
   v_payload := jsonb_build_object('run', v_run.id, 'commit', v_number);
@@ -109,6 +110,7 @@ begin
   values (v_run.id, v_number, v_digest, v_fencing, (v_answer ->> 'version')::bigint, v_answer);
   update kilolock.apply_runs r
   set committed_version = (v_answer ->> 'version')::bigint,
+      verified_version = coalesce(r.verified_version, kilolock._head_version(v_state)),
       expires_at = clock_timestamp() + make_interval(secs => r.lease_seconds)
   where r.id = v_run.id;
   return v_answer::json;

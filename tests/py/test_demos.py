@@ -11,10 +11,10 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from terraform_runs import BINARIES, CHECKOUT, KL, Command, Configuration, until
+from terraform_runs import BINARIES, CHECKOUT, KL, NO_TERRAFORM, Command, Configuration, until
 
 if not BINARIES:
-    pytest.skip("neither terraform nor tofu is on PATH", allow_module_level=True)
+    pytest.skip(NO_TERRAFORM, allow_module_level=True)
 
 # Whatever else the demos may call.
 TOOLS = "awk bash cat cp date dirname env mkdir mktemp rm sed tail tr wc sleep touch"

@@ -13,11 +13,11 @@ from typing import Any
 
 import pytest
 from gen_state import BigState
-from terraform_runs import BINARIES, CHECKOUT, KL, Configuration, until
+from terraform_runs import BINARIES, CHECKOUT, KL, NO_TERRAFORM, Configuration, until
 from test_http import STATES, lock_info
 
 if not BINARIES:
-    pytest.skip("neither terraform nor tofu is on PATH", allow_module_level=True)
+    pytest.skip(NO_TERRAFORM, allow_module_level=True)
 
 FILES = """
 terraform {

@@ -7,13 +7,13 @@ import subprocess
 from typing import Any
 
 import pytest
-from terraform_runs import BINARIES, Command, Configuration, until
+from terraform_runs import BINARIES, NO_TERRAFORM, Command, Configuration, until
 
 from kilolock import planfile
 from kilolock.planfile import decode, from_json
 
 if not BINARIES:
-    pytest.skip("neither terraform nor tofu is on PATH", allow_module_level=True)
+    pytest.skip(NO_TERRAFORM, allow_module_level=True)
 
 FILES = {
     "base.tf": """

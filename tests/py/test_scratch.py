@@ -14,7 +14,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from terraform_runs import BINARIES, CHECKOUT, Command, Configuration, until
+from terraform_runs import BINARIES, CHECKOUT, NO_TERRAFORM, Command, Configuration, until
 
 from kilolock import scratch
 from kilolock.discovery import SourceError
@@ -22,7 +22,7 @@ from kilolock.keeper import terraform_running
 from kilolock.scratch import Scratch
 
 if not BINARIES:
-    pytest.skip("neither terraform nor tofu is on PATH", allow_module_level=True)
+    pytest.skip(NO_TERRAFORM, allow_module_level=True)
 
 # Whatever names a path: its value has to be the same from the scratch workspace.
 PATHS = """

@@ -10,12 +10,12 @@ from collections.abc import Callable
 from typing import Any
 
 import pytest
-from terraform_runs import BINARIES, EXAMPLES, KL, Command, until
+from terraform_runs import BINARIES, EXAMPLES, KL, NO_TERRAFORM, Command, until
 
 LOCKS = "SELECT lock_id, who, created FROM state_locks"
 
 if not BINARIES:
-    pytest.skip("neither terraform nor tofu is on PATH", allow_module_level=True)
+    pytest.skip(NO_TERRAFORM, allow_module_level=True)
 
 # One resource that is there at once and one that takes until the file "go" appears.
 WAITING = """

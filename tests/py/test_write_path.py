@@ -107,11 +107,17 @@ def documents(draw: st.DrawFn) -> dict[str, Any]:
 layout = st.sampled_from(
     [{"indent": 2}, {"indent": 2, "ensure_ascii": False}, {"separators": (",", ":")}, {"indent": 1}]
 )
+lock_id = st.sampled_from(["a", "b"])
+# Which lock ID a write carries: that of the lock, none, or one of its own.
+claim = st.sampled_from(["right", "right", "right", "none", "a"])
+back = st.booleans() | st.just(False)
 step = st.one_of(
-    st.tuples(st.just("post"), documents(), layout),
-    st.tuples(st.just("again"), st.none(), layout),
-    st.tuples(st.just("edit"), st.integers(0, 20), layout),
-    st.tuples(st.just("delete"), st.none(), layout),
+    st.tuples(st.just("post"), documents(), layout, claim, back),
+    st.tuples(st.just("again"), st.none(), layout, claim, back),
+    st.tuples(st.just("edit"), st.integers(0, 20), layout, claim, back),
+    st.tuples(st.just("delete"), st.none(), layout, claim, back),
+    st.tuples(st.just("lock"), lock_id, layout, claim, back),
+    st.tuples(st.just("unlock"), lock_id | st.none(), layout, claim, back),
 )
 
 
@@ -206,6 +212,10 @@ REPLAYED = """
   where s.name = %s and h.from_version <= %s
     and (h.until_version is null or h.until_version > %s)"""
 
+VERSIONS = """
+  select count(*) from kilolock.state_versions v
+  join kilolock.states s on s.id = v.state_id where s.name = %s"""
+
 MISCOUNTED = """
   select s.name, s.managed_count, s.head_size
   from kilolock.states s
@@ -222,12 +232,32 @@ def connection(make_database: Any) -> Any:
         yield conn
 
 
-def write(conn: psycopg.Connection[Any], name: str, body: bytes) -> dict[str, Any]:
-    row = conn.execute(
-        "select kilolock.write_state(null, null, %s, null, %b, null, null)", (name, body)
-    ).fetchone()
-    assert row
-    return dict(json.loads(row[0]))
+def call(
+    conn: psycopg.Connection[Any], function: str, name: str, *args: Any
+) -> tuple[str | None, Any]:
+    """The code of the refusal, if it is one, and the answer."""
+    markers = ", ".join(["%b" if isinstance(a, bytes) else "%s" for a in args])
+    try:
+        row = conn.execute(
+            f"select kilolock.{function}(null, null, %s, {markers}, null)", (name, *args)
+        ).fetchone()
+    except psycopg.Error as ex:
+        return ex.sqlstate, None
+    return None, row[0] if row else None
+
+
+def write(
+    conn: psycopg.Connection[Any], name: str, body: bytes, lock_id: str | None = None
+) -> tuple[str | None, dict[str, Any]]:
+    code, answer = call(conn, "write_state", name, lock_id, body, None)
+    return code, json.loads(answer or "{}")
+
+
+def refused_for_lock(holder: str | None, lock_id: str | None) -> str | None:
+    """What a write with this ID is refused with while holder has the lock."""
+    if holder == lock_id:
+        return None
+    return "KLL01" if lock_id is None else "KLC01"
 
 
 def get(conn: psycopg.Connection[Any], name: str, version: int | None) -> bytes:
@@ -240,40 +270,71 @@ def get(conn: psycopg.Connection[Any], name: str, version: int | None) -> bytes:
 counter = iter(range(10**6))
 
 
-@settings(max_examples=60, deadline=None, suppress_health_check=list(HealthCheck))
-@given(st.lists(step, min_size=1, max_size=6))
+@settings(max_examples=80, deadline=None, suppress_health_check=list(HealthCheck))
+@given(st.lists(step, min_size=1, max_size=8))
 def test_bytes_rows_and_history_agree_with_an_independent_reading(
     connection: Any, steps: list[Any]
 ) -> None:
     name = f"property-{next(counter)}"
     serial = 0
+    holder: str | None = None
     current: dict[str, Any] | None = None
     stored: list[tuple[int, bytes, dict[str, Any]]] = []
-    for kind, what, how in steps:
-        if kind == "delete":
-            if current is not None:
-                connection.execute(
-                    "select kilolock.delete_state(null, null, %s, null, null)", (name,)
-                )
-                assert rows_of(connection, LIVE, name) == {}
-            current = None
+
+    def unchanged() -> None:
+        """Whatever was refused left no trace."""
+        if current is None:
+            with pytest.raises(psycopg.Error):
+                get(connection, name, None)
+        else:
+            assert get(connection, name, None) == stored[-1][1]
+        assert rows_of(connection, LIVE, name) == (expected(current) if current else {})
+        [versions] = connection.execute(VERSIONS, (name,)).fetchone()
+        assert versions == len(stored)
+
+    for kind, what, how, claimed, going_back in steps:
+        lock_id = holder if claimed == "right" else None if claimed == "none" else claimed
+        if kind == "lock":
+            code, _ = call(connection, "acquire_lock", name, encode({"ID": what}))
+            assert code == (None if holder in (None, what) else "KLL01")
+            holder = holder or what
             continue
-        if kind == "post" or current is None:
-            if kind != "post":
-                continue
+        if kind == "unlock":
+            code, _ = call(connection, "release_lock", name, what, None)
+            assert code == (None if holder is None or what in (None, holder) else "KLC02")
+            holder = holder if code else None
+            continue
+        if kind == "delete":
+            if stored or holder:
+                code, _ = call(connection, "delete_state", name, lock_id)
+                missing = "KLN01" if current is None else None
+                assert code == (refused_for_lock(holder, lock_id) or missing)
+                current = current if code else None
+                unchanged()
+            continue
+        if kind == "post":
             document = what
+        elif current is None:
+            continue
         else:
             document = copy.deepcopy(current)
             if kind == "edit":
                 instances = [i for b in document["resources"] for i in b["instances"]]
                 if instances:
                     instances[what % len(instances)]["attributes"]["edited"] = what
-        serial += 1
-        document["serial"] = serial
+        document["serial"] = max(serial - 1, 0) if going_back else serial + 1
         body = encode(document, **how)
         document = json.loads(body)
         before = connection.execute("select count(*) from kilolock.past_resources").fetchone()
-        result = write(connection, name, body)
+        code, result = write(connection, name, body, lock_id)
+        # Only the holder of a lock may go back to a lower serial.
+        same = current is not None and body == stored[-1][1]
+        behind = current is not None and going_back and holder is None and not same
+        assert code == (refused_for_lock(holder, lock_id) or ("KLC03" if behind else None))
+        if code or same:
+            assert code or result["changed"] is False
+            unchanged()
+            continue
         if kind == "again":
             assert (result["created"], result["updated"], result["deleted"], result["moved"]) == (
                 0,
@@ -285,12 +346,12 @@ def test_bytes_rows_and_history_agree_with_an_independent_reading(
                 connection.execute("select count(*) from kilolock.past_resources").fetchone()
                 == before
             )
-        current = document
+        current, serial = document, document["serial"]
         stored.append((result["version"], body, document))
         assert get(connection, name, None) == body
         assert rows_of(connection, LIVE, name) == expected(document)
         assert connection.execute(MISCOUNTED).fetchall() == []
-        assert write(connection, name, body)["changed"] is False
+        assert write(connection, name, body, holder)[1]["changed"] is False
     assert [v for v, _, _ in stored] == list(range(1, len(stored) + 1))
     for version, body, document in stored:
         assert get(connection, name, version) == body

@@ -72,6 +72,16 @@ select tap.run('dan', 'prod', 2);
 select tap.acquire('dan', '{t.a}', '{t.z}');
 select tap.throws_ok($$ select tap.commit('dan', 1, tap.delta('a')) $$, 'KLC14', null, 'what it reads counts as well');
 select tap.act('finish_apply_run', '{"run": "dan", "status": "failed"}');
+select tap.run('fay', 'prod', 7), tap.run('gil', 'prod', 7);
+select tap.acquire('fay', '{t.f}');
+select tap.acquire('gil', '{t.g}');
+select tap.commit('gil', 1, tap.delta('g'));
+select tap.commit('fay', 1, tap.delta('f'));
+select tap.act('finish_apply_run', '{"run": "gil", "status": "committed"}');
+select tap.is(tap.act('acquire_reservations', '{"run": "fay", "write": ["t.f", "t.g"]}') -> 'changed', '["t.g"]'::jsonb,
+  'whoever reserves more is told what others changed, and not what it wrote itself');
+select tap.throws_ok($$ select tap.commit('fay', 2, tap.delta('g')) $$, 'KLC14', null, 'and does not write over it');
+select tap.act('finish_apply_run', '{"run": "fay", "status": "failed"}');
 
 -- The first version of a state
 select tap.run('eve', 'new');

@@ -48,6 +48,10 @@ select tap.run('cid');
 select tap.is(tap.acquire('cid', '{c}'), 'granted', 'a LOCK that does not try again keeps nobody waiting');
 select tap.ok(kilolock.request_lock(null, null, 'prod', '{"ID":"L5"}', null)::json ->> 'Info' like '%. Other runs reserve too: 1, see kl status%',
   'that there are more runs is told');
+select tap.request('L4'), tap.request('L4');
+update kilolock.reservation_requests q set expires_at = clock_timestamp() where q.lock_id = 'L4';
+select tap.request('L5');
+select tap.is_empty($$ select 1 from kilolock.reservation_requests q where q.lock_id = 'L4' $$, 'the next LOCK drops it');
 select tap.expire('bob'), tap.expire('cid');
 select tap.is(tap.request('L5'), '', 'what has outlived its lease is in nobody''s way');
 select kilolock.release_lock(null, null, 'prod', 'L5', null, null);
