@@ -28,6 +28,9 @@ from kilolock.db import Database
 from kilolock.embedded import EmbeddedServer, ensure_database, free_port
 from kilolock.migrate import migrate
 
+# A shell's background job ignores Ctrl-C, and so would every program that the tests interrupt.
+signal.signal(signal.SIGINT, signal.default_int_handler)
+
 CHECKOUT = Path(__file__).resolve().parents[2]
 _numbers = itertools.count(1)
 
