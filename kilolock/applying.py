@@ -351,18 +351,17 @@ class _Attempt:
         if written != self._seen and time.monotonic() >= self._retry_at:
             try:
                 self._commit()
+                _save(self._space.folder / "base.tfstate", self._base.data)
             except SourceError as ex:
                 if ex.exit_status != AWAY:
                     self._run.lost = f"what it changes is refused: {ex}"
                 self._retry_at = time.monotonic() + 5
-            else:
-                self._seen = written
 
     def _commit(self) -> None:
-        result = StateFile.of(self._space.document())
+        written = self._written()
+        result = StateFile.of(self._space.document(), self._base)
         self._run.commit(self._base, result)
-        self._base = result
-        _save(self._space.folder / "base.tfstate", result.data)
+        self._base, self._seen = result, written
 
     def _commit_at_last(self) -> None:
         """What terraform has made must get into the state; a kld that is away is waited for."""
@@ -371,7 +370,8 @@ class _Attempt:
             try:
                 if self._run.lost:
                     self._start_over()
-                self._commit()
+                elif self._written() != self._seen:
+                    self._commit()
                 return
             except SourceError as ex:
                 if ex.exit_status == CONFLICT and not self._run.lost:
@@ -390,7 +390,7 @@ class _Attempt:
     def _start_over(self) -> None:
         """Commit under a new run, unless others have written the same since the lease ended."""
         request, old = self._planned.request, self._run
-        result = StateFile.of(self._space.document())
+        result = StateFile.of(self._space.document(), self._base)
         self._run = take_over(old, self._base, result, request, self._options, self._interrupts)
         self._base = result
 

@@ -44,16 +44,20 @@ class StateFile:
     instances: dict[Key, Instance] = field(default_factory=dict)
     outputs: dict[str, bytes] = field(default_factory=dict)
     checks: dict[tuple[str, str], bytes] = field(default_factory=dict)
+    _resources: dict[bytes, dict[Key, Instance]] = field(default_factory=dict)
 
     @classmethod
-    def of(cls, data: bytes | None) -> StateFile:
-        """Cut a document; no document is an empty state."""
+    def of(cls, data: bytes | None, like: StateFile | None = None) -> StateFile:
+        """Cut a document; no document is an empty state.
+
+        ``like`` is a file that this one comes from: what is the same in it is not cut again.
+        """
         if data is None:
             return cls(b"")
         if not _LAID_OUT.match(data):
             data = lay_out(data)
         file = cls(data)
-        file._cut()
+        file._cut(like._resources if like else {})
         return file
 
     @property
@@ -113,25 +117,37 @@ class StateFile:
             found.setdefault(key[0], []).append(key)
         return found
 
-    def _cut(self) -> None:
-        for block in _elements(_section(self.data, b"resources", b"["), 4):
-            head, found, rest = block.partition(b'\n      "instances": [')
-            if not found or rest.startswith(b"]"):
-                continue
-            header = json.loads(head.rstrip(b", \n") + b"}")
-            address = block_address(header)
-            body = rest[: rest.rindex(b"\n      ]") + 1]
-            for text in _elements(body, 8):
-                name = address
-                if (index := _field(text, _INDEX_KEY)) is not None:
-                    name += f"[{quote_key(index) if isinstance(index, str) else index}]"
-                self.instances[name, _field(text, _DEPOSED)] = Instance(header, text)
+    def _cut(self, known: dict[bytes, dict[Key, Instance]]) -> None:
+        for resource in _elements(_section(self.data, b"resources", b"["), 4):
+            found = known.get(resource)
+            if found is None:
+                found = _cut_resource(resource)
+            self._resources[resource] = found
+            self.instances.update(found)
         for member in _members(_section(self.data, b"outputs", b"{")):
             name, end = _DECODER.raw_decode(member)
             self.outputs[name] = member[end + 2 :].encode()
         for text in _elements(_section(self.data, b"check_results", b"["), 4):
             check = json.loads(text)
             self.checks[check["object_kind"], check["config_addr"]] = text
+
+
+def _cut_resource(resource: bytes) -> dict[Key, Instance]:
+    head, found, rest = resource.partition(b'\n      "instances": [')
+    if not found or rest.startswith(b"]"):
+        return {}
+    header = json.loads(head.rstrip(b", \n") + b"}")
+    address = block_address(header)
+    instances = {}
+    for text in _elements(rest[: rest.rindex(b"\n      ]") + 1], 8):
+        name, key = address, _field(text, _INDEX_KEY)
+        if key is not None:
+            quoted = key.startswith(b'"')
+            name = f"{address}[{quote_key(json.loads(key)) if quoted else key.decode()}]"
+        deposed = _field(text, _DEPOSED)
+        place = (name, None if deposed is None else json.loads(deposed))
+        instances[place] = Instance(header, text)
+    return instances
 
 
 def block_address(header: dict[str, Any]) -> str:
@@ -172,7 +188,7 @@ def merge(
     conflicts: list[str] = []
     for key in {**base.instances, **result.instances}:
         before, now = base.instances.get(key), result.instances.get(key)
-        if _alike(before, now) or not any_covers(writes, key[0]):
+        if before is now or _alike(before, now) or not any_covers(writes, key[0]):
             continue
         there = head.instances.get(key)
         if _alike(there, now):
@@ -268,13 +284,13 @@ def _same(one: bytes | None, other: bytes | None) -> bool:
     return bool(json.loads(one, parse_float=Decimal) == json.loads(other, parse_float=Decimal))
 
 
-def _field(text: bytes, start: bytes) -> Any:
-    """A member of an instance that is no object, by what its line begins with."""
+def _field(text: bytes, start: bytes) -> bytes | None:
+    """The JSON of a member of an instance that is no object, by what its line begins with."""
     at = text.find(start)
     if at < 0:
         return None
     at += len(start)
-    return json.loads(text[at : text.index(b"\n", at)].rstrip(b","))
+    return text[at : text.index(b"\n", at)].rstrip(b",")
 
 
 def _filled(**parts: Any) -> dict[str, Any]:

@@ -18,6 +18,8 @@ import pytest
 from terraform_runs import BINARIES, Command, Configuration, until
 from test_plan import CHANGES, FILES, LATER, OTHER, OURS
 
+from kilolock import scratch
+
 if not BINARIES:
     pytest.skip("neither terraform nor tofu is on PATH", allow_module_level=True)
 
@@ -422,6 +424,8 @@ def test_kills_at_random_points(work: Configuration, psql: Any, spawned: list[Co
             name,
         )
         assert known == []
+    # What was cut off while it planned goes when its terraform has ended.
+    until(lambda: scratch.sweep(work.env, -1) or not any(scratch.root(work.env).iterdir()), "end")
     twice = (
         "select 1 from apply_run_commits group by apply_run_id, delta_digest having count(*) > 1"
     )

@@ -113,6 +113,7 @@ def test_a_file_of_another_layout_is_read_alike(document: dict[str, Any]) -> Non
     assert read(StateFile.of(compact)) == expected(document)
     both = StateFile.of(compact), StateFile.of(formatted(document))
     assert delta(*both, {"t", "data", "module.m"}) == {}
+    assert read(StateFile.of(compact, both[1])) == expected(document)
 
 
 @settings(max_examples=50, deadline=None)
