@@ -83,7 +83,7 @@ class DefaultGroup(click.Group):
 
     def __init__(self, *args: Any, default: click.Command, **extra: Any) -> None:
         super().__init__(*args, **extra)
-        self._default = default
+        self.default = default
 
     def make_context(
         self,
@@ -95,7 +95,7 @@ class DefaultGroup(click.Group):
         """The context of the group where a command of it is named, else of the default one."""
         if args and args[0] in self.commands:
             return super().make_context(info_name, args, parent, **extra)
-        return self._default.make_context(info_name, args, parent, **extra)
+        return self.default.make_context(info_name, args, parent, **extra)
 
 
 def connection_options(command: Callable[..., Any]) -> Callable[..., Any]:

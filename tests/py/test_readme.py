@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import importlib
 import itertools
 import json
 import os
@@ -14,11 +15,15 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any, NamedTuple
 
+import click
 import psycopg
 import pytest
 from conftest import CHECKOUT, Kld
 from terraform_runs import BINARIES, NO_TERRAFORM, Configuration
 
+from kilolock.console import DefaultGroup
+
+PROGRAMS = {"kl": "kilolock.cli", "kld": "kilolock.server"}
 README = (CHECKOUT / "README.md").read_text()
 
 # What cannot be run here, and why. Whatever else stands in a block of commands is run.
@@ -330,3 +335,57 @@ def test_the_commands_run_and_print_what_is_shown(
                     f"README.md:{command.line}: {command.text}\nstatus {status}\n{printed}"
                 )
     assert not problems, "\n\n" + "\n\n".join(problems)
+
+
+def named() -> Iterator[tuple[list[str], list[str]]]:
+    """Commands named in running text or a row of a table, and the options named with them."""
+    prose = re.sub(r"^```.*?^```", "", README, flags=re.M | re.S)
+    for part in prose.split("\n\n"):
+        is_table = part.lstrip().startswith("|")
+        for row in part.splitlines() if is_table else [part.replace("\n", " ")]:
+            codes = [c.replace("\\|", " ") for c in re.findall("`([^`]+)`", row)]
+            calls = [c for c in codes if re.match(r"(kl|kld) [a-z]", c)]
+            if row.startswith("| `kl"):
+                yield calls, [o for c in codes for o in options_in(c)]
+            else:
+                yield from (([c], options_in(c)) for c in calls)
+
+
+def options_in(code: str) -> list[str]:
+    """The options in a piece of code."""
+    return re.findall(r"(?<![\w-])--?[a-z][a-z-]*", code)
+
+
+def options_of(command: click.Command) -> Iterator[str]:
+    """The options of a command and of those below it."""
+    for parameter in command.params:
+        if isinstance(parameter, click.Option):
+            yield from (*parameter.opts, *parameter.secondary_opts)
+    if isinstance(command, DefaultGroup):
+        yield from options_of(command.default)
+    if isinstance(command, click.Group):
+        context = click.Context(command)
+        for name in command.list_commands(context):
+            yield from options_of(command.get_command(context, name) or command)
+
+
+def test_named_commands_and_options_exist() -> None:
+    wrong, seen = [], 0
+    for calls, options in named():
+        known = {"-h", "--help"}
+        for call in calls:
+            program, *words = call.split()
+            command: click.Command = importlib.import_module(PROGRAMS[program]).main
+            for word in words:
+                if not isinstance(command, click.Group) or not re.match("[a-z]", word):
+                    break
+                found = command.get_command(click.Context(command), word)
+                if found is None:
+                    wrong.append(call)
+                    break
+                command = found
+            known |= set(options_of(command))
+            seen += 1
+        wrong += [f"{' and '.join(calls)}: {o}" for o in options if o not in known]
+    assert not wrong, wrong
+    assert seen > 20
