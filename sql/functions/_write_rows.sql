@@ -117,6 +117,7 @@ begin
            end as problem
     from fresh f
     cross join lateral kilolock._read_instance(f.inst) i
+    offset 0
   ),
   gone as materialized (
     select r.*
