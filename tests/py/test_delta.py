@@ -137,7 +137,7 @@ def test_a_delta_gives_what_an_independent_edit_gives(
 ) -> None:
     name = f"delta-{next(counter)}"
     body = encode(start | {"serial": 7}, **how) + ending.encode()
-    versions = {write(connection, name, body)["version"]: body}
+    versions = {write(connection, name, body)[1]["version"]: body}
     serial = 7
     for drawn in deltas:
         delta = copy.deepcopy(drawn)
@@ -158,7 +158,7 @@ def test_a_delta_gives_what_an_independent_edit_gives(
         document = json.loads(body)
         assert rows_of(connection, LIVE, name) == expected_rows(document)
         assert connection.execute(MISCOUNTED).fetchall() == []
-        assert write(connection, name, body)["changed"] is False
+        assert write(connection, name, body)[1]["changed"] is False
     for version, held in versions.items():
         assert get(connection, name, version) == held
         assert rows_of(connection, AT, name, version) == expected_rows(json.loads(held))
