@@ -223,6 +223,7 @@ def make_plan(
         plan = read_plan(data, lambda: space.read("show", "-json", str(space.folder / "plan")))
         writes = _writes(plan, base, data)
         changed = [c.address for c in plan.changes if c.writes]
+        changed += [c.previous for c in plan.changes if c.previous]
         return Planned(
             request=request,
             space=space,

@@ -29,12 +29,15 @@ from pathlib import Path
 from typing import Any
 
 import psycopg
+from bench_kl import measure_kl
 from gen_state import BigState
 
 from kilolock.embedded import EmbeddedServer, ensure_database, free_port
 from kilolock.migrate import migrate
 
 FULL_SIZE = 50_000
+# Of the state that kl plan and kl apply work on.
+KL_SIZE = 5_000
 STATE = "big-state"
 STORAGE_LIMIT_MB = 5.0
 CYCLE_SECONDS = 5.0
@@ -146,6 +149,13 @@ class Bench:
         self._small_posts()
         for clients in (1, 16):
             self._cycles(clients, cycle_seconds)
+
+    def collaboration(self, folder: Path) -> None:
+        """What kl plan and kl apply take beside terraform, on a state of 10,010 resources."""
+        url = f"http://127.0.0.1:{self.port}"
+        size = min(self.size, KL_SIZE)
+        for what, times, floor, aim in measure_kl(url, size, folder, self.client.timed):
+            self._in_ms(what, times, floor, aim)
 
     def _in_j(self, what: str, times: list[float], floor: float, aim: float) -> None:
         # Measured again at each row: others may have begun or ended to use the machine.
@@ -383,6 +393,7 @@ def measure(
         with serving(bindir, folder) as (url, port, pid):
             bench = Bench(url, size, port, pid, posts)
             bench.run(CYCLE_SECONDS if size == FULL_SIZE else CYCLE_SECONDS / 2)
+            bench.collaboration(folder)
             return bench.rows
     finally:
         shutil.rmtree(folder, ignore_errors=True)

@@ -31,9 +31,14 @@ class BigState:
         """How many resource instances the document holds."""
         return 2 * self.size + 10
 
+    @property
+    def primary(self) -> Herd:
+        """The herd that has the size."""
+        return self._herds[0]
+
     def change(self, salt: object, *, tags: Iterable[int] = (), labels: Iterable[int] = ()) -> None:
         """Give these instances of the primary herd new values, made from the salt."""
-        herd = self._herds[0]
+        herd = self.primary
         for i in tags:
             herd.tags[i] = herd.tag(i, str(salt))
         for i in labels:
