@@ -9,6 +9,8 @@ $$;
 
 select tap.throws_ok($$ select kilolock.export_archive(null, null, 'prod') $$, 'KLN01', null, 'a state that never was has no archive');
 select tap.lock('prod', 'x');
+-- Where chunks end depends on the salt; with this one a document of two instances is one chunk.
+update kilolock.state_salts set salt = 'fixed';
 select tap.throws_ok($$ select kilolock.export_archive(null, null, 'prod') $$, 'KLN01', null, 'nor has one that was never written');
 select tap.throws_ok($$ select kilolock.export_archive('ws_none', 'e', 'prod') $$, 'KLN02', null, 'an unknown environment is refused');
 
