@@ -727,12 +727,17 @@ def _answer(
         # Terraform reads the holder from here, and nothing else may stand beside it.
         resp.content_type = falcon.MEDIA_JSON
         resp.text = problem.detail
+        # A holder may call itself anything, at any length.
+        said = json.dumps(_error(problem.code, problem.message[:1000], (problem.hint or "")[:1000]))
+        resp.set_header("Kilolock-Error", said)
     else:
         _send_error(resp, problem.code, problem.message, problem.hint)
 
 
+def _error(code: str, message: str, hint: str | None) -> dict[str, str | None]:
+    return {"code": code, "message": message, "hint": hint}
+
+
 def _send_error(resp: falcon.Response, code: str, message: str, hint: str | None) -> None:
     resp.content_type = falcon.MEDIA_JSON
-    resp.text = json.dumps(
-        {"error": {"code": code, "message": message, "hint": hint}}, ensure_ascii=False
-    )
+    resp.text = json.dumps({"error": _error(code, message, hint)}, ensure_ascii=False)

@@ -293,3 +293,7 @@ def _wish(request: dict[str, Any]) -> str:
         return "the lock"
     more = request["address_count"] - len(request["addresses"])
     return ", ".join(request["addresses"]) + (f" and {more} more" if more else "")
+
+
+if __name__ == "__main__":
+    main()

@@ -310,7 +310,8 @@ def _said_of(url: str) -> Iterator[None]:
     try:
         yield
     except urllib.error.HTTPError as ex:
-        raise _refused(ex.code, ex.read(100_000), url) from None
+        said = ex.headers.get("Kilolock-Error")
+        raise _refused(ex.code, ex.read(100_000), said, url) from None
     except urllib.error.URLError as ex:
         if isinstance(ex.reason, (BrokenPipeError, ConnectionResetError)):
             # It answered 413 and closed before everything was sent.
@@ -326,15 +327,12 @@ def _said_of(url: str) -> Iterator[None]:
         raise SourceError(f"no answer from {url}: {ex}", 8) from None
 
 
-def _refused(status: int, body: bytes, url: str) -> SourceError:
-    from kilolock.errors import LOCKED, exit_status
+def _refused(status: int, body: bytes, said: str | None, url: str) -> SourceError:
+    """The words of a refusal; where the body is a LockInfo they stand in a header."""
+    from kilolock.errors import exit_status
 
     try:
-        holder = json.loads(body)
-        if status == 423 and "error" not in holder:
-            who, why = holder.get("Who") or "another client", holder.get("Info") or None
-            return SourceError(f"the state is locked by {who}", LOCKED, why, body.decode())
-        problem = holder["error"]
+        problem = json.loads(said) if said else json.loads(body)["error"]
         return SourceError(str(problem["message"]), exit_status(status), problem.get("hint"))
     except (ValueError, KeyError, TypeError, AttributeError):
         return SourceError(f"{url} answered {status}; is that a kld?", exit_status(status))

@@ -128,7 +128,8 @@ def test_rollback_is_refused_with_the_right_status(ask: Kl, kld: Any) -> None:  
     assert "pass --yes" in ask("rollback", "prod", "--to", "1", "--apply").stderr
     assert kld.request("LOCK", f"{STATES}/prod", lock_info("x"))[0] == 200
     assert ask("rollback", "prod", "--to", "1").returncode == 0
-    assert "locked by" in failed(ask("rollback", "prod", "--to", "1", "--apply", "--yes"), 5)
+    said = failed(ask("rollback", "prod", "--to", "1", "--apply", "--yes"), 5)
+    assert 'state "prod" is locked by' in said and "force-unlock x" in said
     assert kld.request("GET", f"{STATES}/prod")[2] == document(2)
 
 
