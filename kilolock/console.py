@@ -164,7 +164,7 @@ def no_such_state(state: str) -> SourceError:
     return SourceError(
         f'state "{state}" does not exist',
         errors.NOT_FOUND,
-        "kl list shows the states there are.",
+        "kl list shows the states there are; kl history NAME what a deleted one was.",
     )
 
 

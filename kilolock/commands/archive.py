@@ -72,6 +72,7 @@ def _describe(summary: Summary) -> list[str]:
         ("Versions", versions),
         ("Deletes", counts["deletes"]),
         ("Tags", counts["tags"]),
+        ("Refreshes", counts["refreshes"]),
         ("Events", counts["events"]),
         ("Documents", size(summary.document_bytes)),
         ("Archive", f"{size(summary.size)}, every byte as it was written"),

@@ -103,7 +103,7 @@ def import_(
         return
     if file is None:
         raise click.UsageError("name the FILE to import, or an archive with --archive.")
-    if name is None:
+    if not name:
         raise click.UsageError("say with --name which state to write.")
     with old_file(file) as stream:
         body = stream.read()

@@ -114,7 +114,8 @@ begin
         -- The size of an index entry stands in the message in every language.
         continue when sqlstate = '54000' and sqlerrm ~ '2704|8191' and kilolock._narrow_inventory_index();
         if v_clean then
-          raise exception 'state "%": the body is not a Terraform state: %', v_state.name, sqlerrm
+          raise exception 'state "%": the body is not a Terraform state: %', v_state.name,
+              case when starts_with(p_text, chr(65279)) then 'it begins with a byte order mark' else sqlerrm end
             using errcode = 'KLB01', hint = 'Nothing was stored. Send the state file as Terraform wrote it.';
         end if;
         v_clean := true;

@@ -276,6 +276,8 @@ def test_two_hundred_versions_come_back_as_they_were(
     assert re.search("Versions: +200\n", shown)
     assert re.search("Deletes: +3\n", shown)
     assert "3" in re.search("Tags: +(.*)\n", shown)[1]  # type: ignore[index]
+    refreshes = psql("select count(*) from kilolock.refresh_runs where status <> 'running'")[0][0]
+    assert re.search(f"Refreshes: +{refreshes}\n", shown)
 
     done = ask("import", "--archive", "prod.klarchive", "--name", "a copy/é")
     assert (done.returncode, done.stdout) == (0, "")

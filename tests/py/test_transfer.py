@@ -124,6 +124,9 @@ def test_an_import_is_a_version_with_its_source(ask: Kl, kld: Any, psql: Any) ->
     failed(ask("import", "a.json"), 2)
     failed(ask("import", "--name", "prod", "--source", "rollback", "a.json"), 2)
     failed(ask("import", "--name", "bad", "-", stdin="{}"), 2)
+    assert "--name" in failed(ask("import", "--name", "", "a.json"), 2)
+    (ask.directory / "bom.json").write_bytes(b"\xef\xbb\xbf" + first)
+    assert "byte order mark" in failed(ask("import", "--name", "bad", "bom.json"), 2)
 
 
 def test_force_takes_another_lineage_but_no_lock(ask: Kl, kld: Any, psql: Any) -> None:
