@@ -125,12 +125,31 @@ class Configuration:
         lock = self.directory / ".terraform.lock.hcl"
         return [*found, *([lock] if lock.exists() else [])]
 
-    def targets(self, file: Path, modules: Iterable[str] = ()) -> list[str]:
-        """What a file declares that terraform can plan by itself, as targets.
+    def targets(
+        self, files: Iterable[Path], modules: Iterable[str] = ()
+    ) -> tuple[list[str], list[Path]]:
+        """What files declare that terraform can plan by itself, as targets; files without any.
 
         ``modules`` are the module instances that there are: a target has to name their keys. Where
         a module with count or for_each has no instance yet, all of it is the target.
         """
+        found: list[str] = []
+        idle = []
+        for file in files:
+            targets = self._targets(file, modules)
+            found += targets
+            if not targets:
+                idle.append(file)
+        if idle and not found:
+            names = ", ".join(str(file) for file in idle)
+            raise SourceError(
+                f"{names} declares nothing that can be planned by itself",
+                BAD_INPUT,
+                "Name a file with resource, data, module, moved, removed or import blocks.",
+            )
+        return list(dict.fromkeys(found)), idle
+
+    def _targets(self, file: Path, modules: Iterable[str]) -> list[str]:
         paths = [p for p, folder in self.folders.items() if _same(folder, file.parent)]
         if not paths or not any(_same(file, known) for known in self.files(file.parent)):
             raise SourceError(
@@ -149,17 +168,11 @@ class Configuration:
                 found += [_join(i, name) for i in sorted(instances) for name in declared]
             elif declared:
                 found.append(repeated)
-        if not found and source.whole:
-            raise SourceError(
-                f"{file} declares nothing that can be planned by itself",
-                BAD_INPUT,
-                "Name a file with resource, data, module, moved, removed or import blocks.",
-            )
         if not source.whole and not found:
             raise SourceError(
                 f"{file} cannot be read as a configuration", BAD_INPUT, "Run terraform validate."
             )
-        return list(dict.fromkeys(found))
+        return found
 
     def _repeated(self, path: str) -> str:
         """The first module on a path that has count or for_each; '' if there is none."""

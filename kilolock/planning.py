@@ -8,13 +8,13 @@ import os
 import sys
 from collections import Counter
 from collections.abc import Callable, Iterable
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import IO, Any
 
 from kilolock import __version__
 from kilolock.configuration import Configuration
-from kilolock.console import ask, state_of, who
+from kilolock.console import ask, state_of, tell, who
 from kilolock.discovery import SourceError, Target
 from kilolock.errors import BAD_INPUT, CONFLICT, FAULT, NOT_FOUND
 from kilolock.output import cell
@@ -191,11 +191,12 @@ def make_plan(
     files = {_relative(file, request.directory): digest(file) for file in configuration.all_files()}
     version, document = head or read_head(request)
     base = StateFile.of(document)
-    targets = list(request.targets)
-    for file in request.files:
-        targets += configuration.targets(file, base.modules)
-    targets = list(dict.fromkeys(targets))
+    declared, idle = configuration.targets(request.files, base.modules)
+    targets = list(dict.fromkeys([*request.targets, *declared]))
     ours = space is None
+    if idle and ours:
+        names = listed([str(file) for file in idle])
+        tell(f"Left out, since nothing in it can be planned by itself: {names}.")
     space = space or Scratch(request.directory, None, os.environ, "run")
     try:
         args = [f"-out={space.folder / 'plan'}", "-input=false"]
@@ -300,13 +301,18 @@ def request_of(
     target: Target, state: str | None, directory: Path, files: Iterable[str], **extra: Any
 ) -> Request:
     """A request for the files that a command line names, by where it is run or by DIR."""
-    found = []
+    request = Request(directory, target, state_of(target, state), **extra)
+    found: list[Path] = []
     for name in files:
-        path = next((p for p in (Path(name), directory / name) if p.exists()), None)
+        # As terraform -chdir reads names; what is run from elsewhere may name them from there.
+        path = next((p for p in (directory / name, Path(name)) if p.exists()), None)
         if path is None:
             raise SourceError(f"there is no file {name}", BAD_INPUT)
-        found += sorted(p for p in path.iterdir() if p.suffix == ".tf") if path.is_dir() else [path]
-    return Request(directory, target, state_of(target, state), tuple(found), **extra)
+        inside = request.configuration.files(path) if path.is_dir() else [path]
+        if not inside:
+            raise SourceError(f"there is no file of a configuration in {name}", BAD_INPUT)
+        found += inside
+    return replace(request, files=tuple(found))
 
 
 def digest(file: Path) -> str:

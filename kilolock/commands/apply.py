@@ -72,7 +72,7 @@ def apply_(
         if files or targets:
             raise click.UsageError("the plan spec says what to apply: leave -f and --target out.")
         spec = read_spec(spec_file)
-        files = tuple(str(directory / name) for name in spec["scope"]["files"])
+        files = tuple(spec["scope"]["files"])
         targets = tuple(spec["scope"]["extra_targets"])
         refresh = refresh and spec["refresh"]
     target = target_in(directory)

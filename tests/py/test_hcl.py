@@ -246,13 +246,13 @@ def test_a_file_of_a_shared_module_stands_for_all_its_calls(configuration: Confi
     folder = configuration.directory
     net, deep = folder / "net" / "main.tf", folder / "net" / "sub" / "x.tf"
     # Module one has a count, and no instance yet: terraform takes no address inside of it.
-    assert configuration.targets(net) == [
+    assert configuration.targets([net])[0] == [
         "module.one",
         "module.two.q_thing.made",
         "module.two.module.sub",
     ]
     instances = {"module.one[0]", "module.one[1]", "module.one[0].module.sub", "module.two"}
-    assert configuration.targets(net, instances) == [
+    assert configuration.targets([net], instances)[0] == [
         "module.one[0].q_thing.made",
         "module.one[0].module.sub",
         "module.one[1].q_thing.made",
@@ -260,7 +260,7 @@ def test_a_file_of_a_shared_module_stands_for_all_its_calls(configuration: Confi
         "module.two.q_thing.made",
         "module.two.module.sub",
     ]
-    assert configuration.targets(deep, instances) == [
+    assert configuration.targets([deep], instances)[0] == [
         "module.one[0].module.sub.q_thing.deep",
         "module.one[0].module.sub.q_thing.shallow",
         "module.two.module.sub.q_thing.deep",
@@ -279,7 +279,11 @@ def test_files_that_cannot_be_planned_alone(configuration: Configuration) -> Non
         ("notes.txt", "no file of the configuration"),
     ):
         with pytest.raises(SourceError, match=reason):
-            configuration.targets(folder / name)
+            configuration.targets([folder / name])
+    assert configuration.targets([folder / "only.tf", folder / "main.tf"]) == (
+        configuration.targets([folder / "main.tf"])[0],
+        [folder / "only.tf"],
+    )
 
 
 def test_tofu_reads_its_own_files_instead(configuration: Configuration) -> None:

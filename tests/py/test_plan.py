@@ -318,7 +318,12 @@ def test_nothing_to_change_and_what_cannot_be_planned(work: Configuration) -> No
     assert "Nothing to change" in work.kl("plan")
     work.write("vars.tf", 'variable "more" { default = 1 }')
     assert "nothing that can be planned by itself" in work.kl("plan", "-f", "vars.tf", status=2)
+    assert "Left out" in work.kl("plan", "-f", "vars.tf", "-f", "keyed.tf")
     assert "there is no file" in work.kl("plan", "-f", "missing.tf", status=2)
+    # A folder stands for its files; one without any must not mean everything.
+    (work.folder / "empty").mkdir()
+    assert "there is no file" in work.kl("plan", "-f", "empty", status=2)
+    assert "  terraform_data.json\n" in work.kl("plan", "-f", ".", "--var=n=3")
     work.write("broken.tf", 'resource "terraform_data" "b" {}\nresource {{')
     assert "broken.tf" in work.kl("plan", "-f", "broken.tf", status=1)
     work.write("broken.tf", "")
@@ -329,6 +334,8 @@ def test_nothing_to_change_and_what_cannot_be_planned(work: Configuration) -> No
     parent = Configuration(work.binary, work.folder.parent, work.env)
     for file in ("keyed.tf", f"{work.folder.name}/keyed.tf", str(work.folder / "keyed.tf")):
         assert "1 to create" in parent.kl("plan", work.folder.name, "-f", file, "--var=n=3")
+    parent.write("keyed.tf", "")
+    assert "1 to create" in parent.kl("plan", work.folder.name, "-f", "keyed.tf", "--var=n=3")
 
 
 def test_a_hard_quota_refuses_the_plan(work: Configuration, kld: Any) -> None:
