@@ -252,19 +252,41 @@ def read_spec(path: Path) -> dict[str, Any]:
         )
         if spec["format"] != SPEC_FORMAT:
             raise KeyError
+        version = spec["format_version"]
+        if version == SPEC_VERSION:
+            _check_shape(spec)
     except OSError as ex:
         raise SourceError(f"{path} cannot be read: {ex.strerror}", BAD_INPUT) from None
-    except (ValueError, KeyError, TypeError):
+    except (ValueError, KeyError, TypeError, RecursionError):
         raise SourceError(
             f"{path} is no plan spec", BAD_INPUT, "Make one with kl plan -o SPEC."
         ) from None
-    if spec.get("format_version") != SPEC_VERSION:
+    if version != SPEC_VERSION:
         raise SourceError(
-            f"{path} is a plan spec of version {spec.get('format_version')}, "
-            f"this kl knows version {SPEC_VERSION}",
+            f"{path} is a plan spec of version {version}, this kl knows version {SPEC_VERSION}",
             BAD_INPUT,
         )
     return spec
+
+
+def _check_shape(spec: dict[str, Any]) -> None:
+    """A KeyError or a TypeError where kl apply would look for something else in vain."""
+    state, scope = spec["state"], spec["scope"]
+    checks = [
+        (spec["directory"], str),
+        (spec["refresh"], bool),
+        (spec["variables"], dict),
+        (spec["files"], dict),
+        (state["name"], str),
+        (state["workspace"], str | None),
+        (state["environment"], str | None),
+        *((name, str) for name in (*scope["files"], *scope["extra_targets"])),
+    ]
+    for action in spec["actions"]:
+        checks += [(action["actions"], list)]
+        checks += [(part, str | bool) for part in _action_key(action)]
+    if not all(isinstance(value, kind) for value, kind in checks):
+        raise TypeError
 
 
 def check_files(spec: dict[str, Any], request: Request) -> None:

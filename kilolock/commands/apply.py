@@ -73,6 +73,13 @@ def apply_(
             raise click.UsageError("the plan spec says what to apply: leave -f and --target out.")
         spec = read_spec(spec_file)
         files = tuple(spec["scope"]["files"])
+        missing = [name for name in files if not (directory / name).is_file()]
+        if missing:
+            raise SourceError(
+                f"the plan spec is for {missing[0]} in {spec['directory']}, which is not here",
+                BAD_INPUT,
+                "Run this there, or name that folder as DIR.",
+            )
         targets = tuple(spec["scope"]["extra_targets"])
         refresh = refresh and spec["refresh"]
     target = target_in(directory)

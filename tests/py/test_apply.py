@@ -19,6 +19,8 @@ from terraform_runs import BINARIES, Command, Configuration, until
 from test_plan import CHANGES, FILES, LATER, OTHER, OURS
 
 from kilolock import scratch
+from kilolock.discovery import SourceError
+from kilolock.planning import read_spec
 
 if not BINARIES:
     pytest.skip("neither terraform nor tofu is on PATH", allow_module_level=True)
@@ -174,6 +176,18 @@ def test_a_plan_spec_is_kept_to_the_letter(work: Configuration, psql: Any) -> No
     both = work.kl("apply", "--plan-spec", "spec.json", "-f", "a.tf", status=2)
     assert "leave -f" in both
     assert "no plan spec" in work.kl("apply", "--plan-spec", "main.tf", "--yes", status=2)
+    # A spec belongs to its folder, and one that was edited may be of any shape.
+    parent = Configuration(
+        work.binary, work.folder.parent, {**work.env, "KL_STATE_URL": "http://x"}
+    )
+    spec = f"{work.folder}/spec.json"
+    assert f"in {work.folder}" in parent.kl("apply", "--plan-spec", spec, "--yes", status=2)
+    whole = json.loads((work.folder / "spec.json").read_text())
+    for name in ("state", "scope", "files", "actions", "variables", "refresh", "directory"):
+        for value in (None, 5, [5]):
+            (work.folder / "edited.json").write_text(json.dumps({**whole, name: value}))
+            with pytest.raises(SourceError, match="is no plan spec"):
+                read_spec(work.folder / "edited.json")
     assert psql("select max(version) from state_versions") == [(3,)]
 
 
