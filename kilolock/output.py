@@ -10,9 +10,11 @@ from typing import Any, NamedTuple
 
 FORMATS = ("table", "json", "csv")
 
-_scan = json.JSONDecoder(strict=False).scan_once  # type: ignore[attr-defined]
+# Only where a value ends is asked for: no number is made, since Python refuses very long ones.
+_scan = json.JSONDecoder(strict=False, parse_int=str, parse_float=str).scan_once  # type: ignore[attr-defined]
 _scan_string = json.decoder.scanstring  # type: ignore[attr-defined]
 _SPACE = re.compile(r"[ \t\r\n]*")
+_BRACKET = re.compile(r'[^"{}\[\]]*+(?:"(?:[^"\\]|\\.)*+"[^"{}\[\]]*+)*+([{}\[\]])', re.DOTALL)
 
 
 class Column(NamedTuple):
@@ -42,7 +44,7 @@ def json_parts(text: str) -> list[str]:
         if keyed:
             _, at = _scan_string(text, at + 1, False)
             at = _skip(text, _skip(text, at) + 1)
-        _, end = _scan(text, at)
+        end = _end_of_value(text, at)
         parts.append(text[at:end])
         at = _skip(text, end)
     return parts
@@ -139,6 +141,19 @@ def printable(text: str) -> str:
     if text.isprintable():
         return text
     return "".join(c if c.isprintable() else c.encode("unicode_escape").decode() for c in text)
+
+
+def _end_of_value(text: str, at: int) -> int:
+    try:
+        return int(_scan(text, at)[1])
+    except RecursionError:
+        # PostgreSQL nests deeper than Python's scanner does.
+        depth = 0
+        for bracket in _BRACKET.finditer(text, at):
+            depth += 1 if bracket[1] in "{[" else -1
+            if depth == 0:
+                return bracket.end()
+        raise
 
 
 def _skip(text: str, at: int) -> int:
