@@ -8,8 +8,8 @@
 --   2. Each instance is replaced by a reference, which leaves a short document. That one is parsed.
 --   3. The rows are made to match it; only instances whose text no live row has are parsed (_write_rows).
 --
--- What PostgreSQL cannot decode makes step 3 fail; it is then done again from a cleaned copy. A reference in an odd place
--- is resolved by going over the full text instead.
+-- What PostgreSQL cannot decode makes step 3 fail; it is then done again from a cleaned copy. A reference in an odd place,
+-- or one for what only looked like an instance, is resolved by going over the full text instead.
 --
 -- Plans are generic: a plan of its own for each call would hold a copy of the document for each place that names it, and
 -- takes longer to make than a small state to write. They are kept while tables grow, so they go by indexes from the start.
@@ -76,7 +76,7 @@ begin
     nextval(pg_get_serial_sequence('kilolock.version_documents', 'id')));
   v_parsed := coalesce(v_document.skeleton, p_text);
   -- Terraform's own first lines, up to the serial, say nothing about rows.
-  v_digest := sha256(convert_to(v_salt || right(v_document.skeleton, -coalesce(length(substring(left(v_document.skeleton, 1000) from
+  v_digest := sha256(convert_to(v_salt || substr(v_document.skeleton, 1 + coalesce(length(substring(left(v_document.skeleton, 1000) from
     '^\{\n  "version": 4,\n  "terraform_version": "[^"\\]*",\n  "serial": [0-9]+,')), 0)), 'UTF8'));
   loop
     begin
@@ -113,6 +113,13 @@ begin
           or invalid_parameter_value or statement_too_complex or program_limit_exceeded then
         -- The size of an index entry stands in the message in every language.
         continue when sqlstate = '54000' and sqlerrm ~ '2704|8191' and kilolock._narrow_inventory_index();
+        if v_clean and v_document.skeleton is not null and kilolock._is_json(p_text) then
+          -- What looked like the end of an instance stood inside of one.
+          v_clean := false;
+          v_parsed := p_text;
+          v_document.skeleton := null;
+          continue;
+        end if;
         if v_clean then
           raise exception 'state "%": the body is not a Terraform state: %', v_state.name,
               case when starts_with(p_text, chr(65279)) then 'it begins with a byte order mark' else sqlerrm end

@@ -79,6 +79,14 @@ select tap.is(
   (select count(distinct h.resource_id) from kilolock.resource_history h join kilolock.states s on s.id = h.state_id
    where s.name = 'move' and h.address in ('test.a', 'test.c')), 1::bigint, 'and keeps its id');
 
+select tap.post('move', tap.state(3));
+select tap.is(
+  (tap.post('move', tap.state(4, '[' || tap.block('a') || ',' || tap.block('b') || ',' || replace(tap.block('a', '"n":1'), '"name":"a"', '"name":"c"') || ']'))
+   ->> 'created'), '3', 'the old and the new address of what is gone can come back together');
+select tap.is(
+  (select count(distinct h.resource_id) from kilolock.resource_history h join kilolock.states s on s.id = h.state_id
+   where s.name = 'move' and h.address = 'test.c'), 1::bigint, 'and the new one has its id again');
+
 -- Encrypted documents
 select tap.is(
   (tap.post('tofu', '{"serial":7,"lineage":"l","meta":{},"encrypted_data":"AAAA","encryption_version":"v0"}') ->> 'serial'), '7',
@@ -94,6 +102,21 @@ select tap.is(
   'layout and serial alone change no row');
 select tap.is((select count(*) from kilolock.past_resources p join kilolock.states s on s.id = p.state_id where s.name = 'look'),
   0::bigint, 'and write no history');
+
+-- Layouts that are like Terraform's
+create function pg_temp.sorted(p_serial bigint, p_resources text) returns bytea language sql as $$
+  select convert_to(replace(t.text, e'{\n  "version": 4,', e'{\n  "check_results": null,\n  "version": 4,'), 'UTF8')
+  from kilolock._lay_out_document(replace(convert_from(tap.state(p_serial, p_resources), 'UTF8'), e',\n  "check_results": null', '')) t(text)
+$$;
+select tap.post('sorted', pg_temp.sorted(1, '[' || tap.block('a', '"n":1') || ']'));
+select tap.is((tap.post('sorted', pg_temp.sorted(2, '[' || tap.block('a', '"n":2') || ']')) ->> 'updated'), '1',
+  'with the keys in another order every change is seen');
+select tap.is((tap.post('sorted', pg_temp.sorted(3, '[' || tap.block('b') || ']')) ->> 'deleted'), '1', 'the next too');
+select tap.post('trap', convert_to(replace(t.text, '"a"', e'[\n        {\n          "k": 1\n        },\n        {}\n        ]'), 'UTF8'))
+from kilolock._lay_out_document(convert_from(tap.state(1, '[' || replace(tap.block('b', '"x":"a"'), '"id":"b"', '"id":"1"') || ']'), 'UTF8')) t(text);
+select tap.is(
+  (select r.attributes ->> 'x' from kilolock.resources r join kilolock.states s on s.id = r.state_id where s.name = 'trap'),
+  '[{"k": 1}, {}]', 'what looks like the end of an instance may stand inside of one');
 
 -- What PostgreSQL cannot decode
 select tap.post('odd', tap.state(1, '[' || tap.block('a', '"x":"a\u0000b","y":"\\u0000","z":"\ud800","e":1e400,"f":1e200000') || ']'));
