@@ -1,5 +1,7 @@
 -- The LockInfo that Terraform sends with LOCK, as a row of state_locks without its state.
 --
+-- The ID has to be a string: whoever is refused gets this LockInfo, and Terraform reads no other.
+--
 -- Raises  KLB02  not UTF-8, not a JSON object, or without an ID
 create or replace function kilolock._read_lock_info(p_body bytea)
   returns kilolock.state_locks
@@ -16,7 +18,7 @@ begin
   exception when data_exception then
     v_info := null;
   end;
-  if v_info is null or json_typeof(v_info) <> 'object' or coalesce(v_info ->> 'ID', '') = '' then
+  if v_info is null or json_typeof(v_info) <> 'object' or coalesce(json_typeof(v_info -> 'ID'), '') <> 'string' or v_info ->> 'ID' = '' then
     raise exception 'the body is no lock info with an ID'
       using errcode = 'KLB02', hint = 'Send the LockInfo JSON that Terraform sends: {"ID": …, "Operation": …, "Who": …}.';
   end if;

@@ -10,6 +10,7 @@ select tap.is(tap.request('L1'), '', 'a free state is locked');
 select tap.is(tap.request('L1'), '', 'the same ID again is a retry');
 select tap.throws_ok($$ select tap.request('L2') $$, 'KLL01', null, 'another is refused');
 select tap.throws_ok($$ select kilolock.request_lock(null, null, 'prod', '{}', null) $$, 'KLB02', null, 'a lock info without an ID is refused');
+select tap.throws_ok($$ select kilolock.request_lock(null, null, 'prod', '{"ID":5}', null) $$, 'KLB02', null, 'nor is a number one');
 
 -- A lock held while runs wait
 select tap.run('ann'), tap.run('bob');
