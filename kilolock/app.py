@@ -14,6 +14,7 @@ import time
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
+from decimal import Decimal
 from typing import TYPE_CHECKING, Any, NamedTuple
 from urllib.parse import quote, unquote, unquote_to_bytes
 
@@ -487,7 +488,8 @@ def _read_query(req: falcon.Request) -> _Ask:
     fields: Any = {"sql": text}
     if (req.content_type or "").split(";")[0].strip().lower() == "application/json":
         try:
-            fields = json.loads(text)
+            # An argument keeps its digits: a float would lose some.
+            fields = json.loads(text, parse_float=Decimal)
         except (ValueError, RecursionError):
             fields = None
     if (
@@ -507,7 +509,10 @@ def _read_query(req: falcon.Request) -> _Ask:
     args = [] if fields.get("args") is None else fields["args"]
     if not isinstance(args, list) or any(isinstance(a, (dict, list)) for a in args):
         raise falcon.HTTPBadRequest(title="args is not a list of plain values")
-    words = [a if a is None or isinstance(a, str) else json.dumps(a) for a in args]
+    words = [
+        a if a is None or isinstance(a, str) else json.dumps(a) if isinstance(a, bool) else str(a)
+        for a in args
+    ]
     if any(a is not None and _SURROGATE.search(a) for a in words):
         raise falcon.HTTPBadRequest(title="args is not UTF-8")
     timeout = _number(fields, "timeout", 30, _MOST_SECONDS)
@@ -519,9 +524,10 @@ def _number(fields: dict[str, Any], key: str, default: float, most: float) -> fl
     value = fields.get(key)
     if value is None:
         return default
-    if isinstance(value, bool) or not isinstance(value, (int, float)) or not 0 < value <= most:
+    kinds = (int, float, Decimal)
+    if isinstance(value, bool) or not isinstance(value, kinds) or not 0 < value <= most:
         raise falcon.HTTPBadRequest(title=f"{key} is not a number up to {most}")
-    return value
+    return float(value)
 
 
 def _send_document(

@@ -101,7 +101,7 @@ def load(environ: Mapping[str, str]) -> Settings:
 
 def check_auth(settings: Settings) -> None:
     """Refuse to serve with an authentication mode that would protect nothing."""
-    if settings.auth_mode == "static" and not settings.auth_token:
+    if settings.auth_mode == "static" and not (settings.auth_token or "").strip():
         raise ConfigError(
             "KL_AUTH_MODE is static but KL_AUTH_TOKEN is empty; set a long random token"
         )

@@ -13,6 +13,8 @@ from typing import Any
 
 import pytest
 
+from kilolock.config import ConfigError, check_auth, load
+
 LINEAGE = "aaaaaaaa-0000-4000-8000-0000000000b1"
 STATES = "/v1/states"
 
@@ -348,6 +350,12 @@ def test_static_mode_wants_the_token_as_bearer_or_password(start_kld: Any) -> No
     assert token not in kld.output()
 
 
+@pytest.mark.parametrize("token", ["", " "])
+def test_static_mode_needs_a_token(token: str) -> None:
+    with pytest.raises(ConfigError, match="KL_AUTH_TOKEN is empty"):
+        check_auth(load({"KL_AUTH_MODE": "static", "KL_AUTH_TOKEN": token}))
+
+
 def test_the_signed_in_user_is_the_actor(start_kld: Any, psql: Any) -> None:
     kld = start_kld(KL_AUTH_MODE="static", KL_AUTH_TOKEN="t")
     assert kld.request("POST", f"{STATES}/s", document(1, "a"), basic("änn", "t"))[0] == 200
@@ -384,7 +392,30 @@ def test_query_answers_with_columns_rows_and_every_digit(kld: Any) -> None:
     }
 
 
+def test_query_answers_with_numbers_and_depths_that_python_does_not_read(kld: Any) -> None:
+    digits, deep = "7" * 20_000, "[" * 5000 + '"]\\""' + "]" * 5000
+    body = document(1, "a").decode().replace('"id": "id-a"', f'"id": {digits}, "deep": {deep}')
+    assert kld.request("POST", f"{STATES}/s", body)[0] == 200
+    for fields in ({}, {"format": "csv"}):
+        status, _, answer = kld.request(
+            "POST",
+            "/v1/query",
+            json.dumps({"sql": "select attributes from resources", **fields}),
+            {"Content-Type": "application/json"},
+        )
+        assert status == 200
+        assert digits.encode() in answer
+        assert b"[" * 5000 in answer
+
+
 def test_query_takes_arguments_limit_and_format(kld: Any) -> None:
+    status, _, body = kld.request(
+        "POST",
+        "/v1/query",
+        b'{"sql": "select ($1)[1]::numeric a, ($1)[2] b", "args": [0.12345678901234567890, true]}',
+        {"Content-Type": "application/json"},
+    )
+    assert (status, b'[[0.12345678901234567890,"true"]]' in body) == (200, True)
     status, answer = ask(
         kld, sql="select ($1)[1] a, ($1)[2]::int b, ($1)[3] c", args=["x'y", 2, None]
     )
