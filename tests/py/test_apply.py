@@ -132,6 +132,73 @@ def test_only_what_changed_is_committed(work: Configuration, psql: Any) -> None:
     assert len(psql(RUNS)) == 1
 
 
+def test_what_is_made_is_committed_while_terraform_still_runs(
+    work: Configuration, psql: Any, spawned: list[Command]
+) -> None:
+    for name in ("a", "b"):
+        work.write(f"slow-{name}", "")
+    spawned.append(work.start_kl("apply", "--var=a=2", "--var=b=2", "--yes"))
+    for name in ("a", "b"):
+        until((work.folder / f"started-{name}").exists, f"the apply to be in the middle of {name}")
+    old = ids(work, "b")
+    # Terraform saves what ends when 20 s have passed, and no setting shortens that.
+    time.sleep(21)
+    work.write("go-a", "")
+    until(lambda: psql("select version from state_versions where version = 2"), "a commit")
+    assert spawned[0].running
+    assert ids(work, "a") == [made(work, "a")[-1]]
+    # This one exists too, and its provisioner has not ended yet.
+    assert ids(work, "b") == [made(work, "b")[-1]] != old
+    assert psql("select status, committed_version from apply_runs") == [("running", 2)]
+    assert psql(HELD) == [(1,)]
+    work.write("go-b", "")
+    status, output = spawned[0].finish()
+    assert status == 0 and "committed version 3 of shared: 2 replaced" in output, output
+    assert ids(work, "b") == [made(work, "b")[-1]]
+    work.run("plan", "-input=false", "-var=a=2", "-var=b=2", "-detailed-exitcode")
+
+
+REFRESHED = """
+resource "file_text" "apart" {
+  path = abspath("apart.txt")
+  text = "as planned"
+  lifecycle { ignore_changes = [text] }
+}
+resource "file_text" "own" {
+  path = abspath("own.txt")
+  text = "${var.text} ${file_text.apart.id}"
+}
+variable "text" { default = "1" }
+terraform {
+  required_providers {
+    file = { source = "hashicorp/file" }
+  }
+}
+"""
+
+
+@pytest.mark.parametrize("scope", [[], ["-f", "main.tf"]])
+def test_what_terraform_refreshed_beside_the_plan_is_not_committed(
+    configure: Any, kld: Any, scope: list[str]
+) -> None:
+    work = configure()
+    work.write("main.tf", REFRESHED)
+    work.backend(f"{kld.url}/v1/states/refreshed")
+    work.init()
+    work.apply()
+    before = {r["name"]: r for r in work.pull()["resources"]}
+    # Nothing is planned for this one; terraform sees it nevertheless, and would write it down.
+    work.write("apart.txt", "changed by hand")
+    assert "1 updated" in work.kl("apply", *scope, "--var=text=2", "--yes")
+    after = {r["name"]: r for r in work.pull()["resources"]}
+    assert after["apart"] == before["apart"]
+    assert after["own"]["instances"][0]["attributes"]["text"].startswith("2 ")
+    # It is there to be found: terraform itself records it.
+    work.run("apply", "-refresh-only", "-auto-approve", "-input=false", "-var=text=2")
+    refreshed = {r["name"]: r for r in work.pull()["resources"]}
+    assert refreshed["apart"]["instances"][0]["attributes"]["text"] == "changed by hand"
+
+
 def test_nobody_is_asked_twice_and_nothing_is_destroyed_by_accident(
     work: Configuration, psql: Any
 ) -> None:
