@@ -25,7 +25,7 @@ from typing import Any
 import click
 
 from kilolock.console import act_within, confirm, tell
-from kilolock.discovery import SourceError
+from kilolock.discovery import SourceError, recorded_target
 from kilolock.errors import AWAY, BAD_INPUT, CONFLICT, DONE, FAULT
 from kilolock.interrupts import Interrupts
 from kilolock.keeper import terraform_running
@@ -60,6 +60,8 @@ _DONE = {
 # How long to wait for a kld that is away when all that is left is to commit.
 _PATIENCE_S = 300
 _ASK_S = 15
+# Where there is no backend block, terraform saves after each resource; that need not be a version.
+_INTERIM_S = 10
 
 
 @dataclass(frozen=True)
@@ -311,7 +313,7 @@ class _Attempt:
         self._interrupts = interrupts
         self._base = planned.base
         self._seen = self._written()
-        self._retry_at = 0.0
+        self._retry_at = time.monotonic() + _INTERIM_S
 
     def go(self) -> int:
         """Run it; the exit status."""
@@ -352,6 +354,7 @@ class _Attempt:
             try:
                 self._commit()
                 _save(self._space.folder / "base.tfstate", self._base.data)
+                self._retry_at = time.monotonic() + _INTERIM_S
             except SourceError as ex:
                 if ex.exit_status != AWAY:
                     self._run.lost = f"what it changes is refused: {ex}"
@@ -493,11 +496,22 @@ def _apply_alone(request: Request, options: Options) -> int:
     """Apply under the Terraform lock: terraform's own backend locks, reads and writes."""
     from kilolock.scratch import find_program
 
-    if request.target.state and request.state != request.target.state:
+    target = request.target
+    recorded = recorded_target(os.environ, request.directory)
+    if recorded is None:
         raise SourceError(
-            f"without reservations kl apply works on {request.target.state}, "
-            "which terraform init recorded here",
+            f"without reservations terraform itself keeps the state, and no http backend is "
+            f"recorded in {os.path.abspath(request.directory)}",
             BAD_INPUT,
+            "Add a backend block and run terraform init, or let kl reserve: --orchestrated.",
+        )
+    same_server = target.database_url or recorded.base_url == target.base_url
+    if recorded.state != request.state or not same_server:
+        raise SourceError(
+            f"without reservations kl apply works on {recorded.state} of {recorded.base_url}, "
+            f"which terraform init recorded here, not on {request.state} of {target.base_url}",
+            BAD_INPUT,
+            "Leave --state, --state-url and KL_STATE_URL out, or let kl reserve: --orchestrated.",
         )
     find_program(request.directory, os.environ)
     with Scratch(request.directory, None, os.environ, "alone", own_backend=True) as space:

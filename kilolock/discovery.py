@@ -367,6 +367,19 @@ def _http(url: str, environ: Mapping[str, str], settings: Mapping[str, Any]) -> 
     )
 
 
+def recorded_target(environ: Mapping[str, str], directory: Path) -> Target | None:
+    """Where the http backend that terraform init recorded in this very folder keeps its state."""
+    file = Path(directory, environ.get("TF_DATA_DIR") or ".terraform") / "terraform.tfstate"
+    try:
+        backend = json.loads(file.read_text("utf-8")).get("backend") or {}
+        if backend["type"] != "http":
+            return None
+        address = backend["config"].get("address") or environ.get("TF_HTTP_ADDRESS")
+    except (OSError, ValueError, KeyError, AttributeError):
+        return None
+    return _http(address, {}, {}) if address else None
+
+
 def _backend(environ: Mapping[str, str], directory: Path) -> dict[str, Any]:
     names = {
         "address": "TF_HTTP_ADDRESS",

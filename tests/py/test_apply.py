@@ -523,7 +523,7 @@ def test_a_quota_stops_an_apply_before_it_starts(work: Configuration, kld: Any, 
 
 
 def test_without_the_state_engine_terraform_locks_it_all(
-    work: Configuration, psql: Any, spawned: list[Command]
+    work: Configuration, kld: Any, psql: Any, spawned: list[Command]
 ) -> None:
     work.env["KL_PROTOCOL"] = "terraform-http"
     work.write("slow-a", "")
@@ -537,6 +537,15 @@ def test_without_the_state_engine_terraform_locks_it_all(
     assert psql("select source from state_versions order by version desc limit 1") == [("apply",)]
     work.run("plan", "-input=false", "-var=a=2", "-detailed-exitcode")
     work.kl("apply", "-f", "b.tf", "--var=b=2", "--yes", "--orchestrated")
+    assert psql("select count(*) from apply_runs") == [(1,)]
+    # Terraform itself writes then, and only where its backend block says.
+    assert "not on other of" in work.kl("apply", "--yes", "--state=other", status=2)
+    work.env["KL_STATE_URL"] = f"{kld.url}/v1/states/shared"
+    (work.folder / "backend.tf").unlink()
+    work.run("init", "-input=false", "-migrate-state", "-force-copy")
+    kept = work.pull()
+    assert "no http backend" in work.kl("apply", "--yes", "--var=a=3", status=2)
+    assert work.pull() == kept
     assert psql("select count(*) from apply_runs") == [(1,)]
     work.env["KL_PROTOCOL"] = "other"
     assert "KL_PROTOCOL=other" in work.kl("apply", "--yes", status=2)
