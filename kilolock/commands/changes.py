@@ -56,6 +56,8 @@ class Edit:
         if not done["changed"]:
             tell(f"State {state} has nothing to change.")
             return
+        if not done["changes"]:
+            tell("No resource and no output changes, only the rest of the document.")
         if not self._apply:
             tell("Nothing is changed yet; --apply does it.")
             return

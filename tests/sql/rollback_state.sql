@@ -75,4 +75,19 @@ select tap.throws_ok($$ select pg_temp.back('1', '{"lock_id": {}}') $$, 'KLB06',
 select tap.throws_ok($$ select kilolock.rollback_state('[]', null) $$, 'KLB06', null, 'no object is refused');
 select tap.throws_ok($$ select kilolock.rollback_state('{"version": "1"}', null) $$, 'KLB05', null, 'no state is refused');
 
+-- Outputs
+select tap.post('outs', tap.state(1, '[]', '{"a": {"value": 1, "type": "number"}, "b": {"value": 1, "type": "number"}, "c": {"value": 1, "type": "number"}}'));
+select tap.post('outs', tap.state(2, '[]', '{"a": {"value": 2, "type": "number"}, "c": {"value": 1, "type": "number"}, "d": {"value": "x", "type": "string", "sensitive": true}}'));
+select tap.results_eq(
+  $$ select c ->> 'change', c ->> 'address', c ->> 'type'
+     from json_array_elements(kilolock.rollback_state('{"state": "outs", "version": "1"}', null) -> 'changes') c $$,
+  $$ values ('update', 'output.a', 'output'), ('create', 'output.b', 'output'), ('delete', 'output.d', 'output') $$,
+  'outputs that would change are told, and no others');
+select kilolock.delete_state(null, null, 'outs', null, null);
+select tap.results_eq(
+  $$ select c ->> 'change', c ->> 'address'
+     from json_array_elements(kilolock.rollback_state('{"state": "outs", "version": "2"}', null) -> 'changes') c $$,
+  $$ values ('create', 'output.a'), ('create', 'output.c'), ('create', 'output.d') $$,
+  'a deleted state gets its outputs back');
+
 rollback;
