@@ -105,7 +105,13 @@ begin
     end;
   end if;
   if v_problem is null then
-    select coalesce(jsonb_agg(jsonb_build_object('module', l.module_path, 'mode', l.mode, 'type', l.type, 'name', l.name,
+    -- A few addresses among many: each is looked up by its index.
+    select coalesce(jsonb_agg(p.value || jsonb_strip_nulls(jsonb_build_object('row_id', l.id)) order by p.n), '[]') into v_put
+    from jsonb_array_elements(v_put) with ordinality p(value, n)
+    left join lateral kilolock._live_objects(p_state, kilolock._write_address(p.value ->> 'module', p.value ->> 'mode',
+      p.value ->> 'type', p.value ->> 'name', p.value -> 'index_key')) l on coalesce(l.deposed_key, '') = p.value ->> 'deposed';
+
+    select coalesce(jsonb_agg(jsonb_build_object('row_id', l.id, 'module', l.module_path, 'mode', l.mode, 'type', l.type, 'name', l.name,
              'index_key', l.index_key, 'deposed', coalesce(l.deposed_key, ''))), '[]'),
            min(case when l.id is null then r.address end)
     into v_remove, v_absent
@@ -113,8 +119,7 @@ begin
       select distinct e.value ->> 'address' as address, coalesce(e.value ->> 'deposed', '') as deposed
       from jsonb_array_elements(coalesce(v_delta -> 'remove', '[]')) e
     ) r
-    left join kilolock.resources l on l.state_version_id = p_state.current_version_id and l.address = r.address
-      and coalesce(l.deposed_key, '') = r.deposed;
+    left join lateral kilolock._live_objects(p_state, r.address) l on coalesce(l.deposed_key, '') = r.deposed;
     if v_absent is not null then
       raise exception 'state "%" has no resource "%" to remove', p_state.name, v_absent
         using errcode = 'KLN04', hint = 'Addresses are written as terraform state list prints them, keys in double quotes.';

@@ -8,7 +8,9 @@
 -- new block likewise. A block takes the provider of what is put into it, as Terraform has one provider a block. A block
 -- whose last instance goes, goes with it. All other bytes stay.
 --
--- Raises  KLX03  the body is in another layout
+-- What p_put marks with a "row_id", and what p_remove names, must be there.
+--
+-- Raises  KLX03  the body is in another layout, or has not what it must have
 create or replace function kilolock._edit_blocks(p_body text, p_put jsonb, p_remove jsonb)
   returns text
   language plpgsql
@@ -20,10 +22,10 @@ begin
   with put as materialized (
     select coalesce(p.module, '') as module, p.mode, p.type, p.name, coalesce(p.provider, '') as provider,
            p.index_key, coalesce(p.deposed, '') as deposed,
-           substr(p.instance, 2, length(p.instance) - 11) as content, p.n
+           p.row_id, substr(p.instance, 2, length(p.instance) - 11) as content, p.n
     from rows from (jsonb_to_recordset(p_put) as (module text, mode text, type text, name text, provider text,
-      index_key jsonb, deposed text, instance text))
-      with ordinality p(module, mode, type, name, provider, index_key, deposed, instance, n)
+      index_key jsonb, deposed text, instance text, row_id bigint))
+      with ordinality p(module, mode, type, name, provider, index_key, deposed, instance, row_id, n)
   ),
   gone as materialized (
     select coalesce(r.module, '') as module, r.mode, r.type, r.name, r.index_key, coalesce(r.deposed, '') as deposed
@@ -123,6 +125,13 @@ begin
   select case
            when (select bool_and(t.is_laid_out) from target t) is not false
              and (select bool_and(i.is_laid_out) from instance i) is not false
+             and not exists (select from placed p where p.row_id is not null and p.block_n is null)
+             and not exists (
+               select from gone g
+               where not exists (
+                 select from instance i
+                 where i.module = g.module and i.mode = g.mode and i.type = g.type and i.name = g.name
+                   and i.index_key is not distinct from g.index_key and i.deposed = g.deposed))
              then coalesce((
                select string_agg(e'\n    {' || w.content || e'\n    }', ',' order by w.place, w.turn, w.key collate "C")
                from written w), '')

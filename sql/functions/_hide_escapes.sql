@@ -7,7 +7,6 @@ create or replace function kilolock._hide_escapes(p_json text)
   returns text
   language sql
   immutable
-  set search_path = pg_catalog, pg_temp
 as $$
   select case
     when strpos(p_json, '\') = 0 and strpos(p_json, u&'\FDD0') = 0 then p_json

@@ -5,7 +5,6 @@ create or replace function kilolock._indent_json(p_json text, p_depth integer)
   returns text
   language sql
   immutable
-  set search_path = pg_catalog, pg_temp
 as $$
   with token as (
     select m.n, m.token[1] as token,

@@ -4,7 +4,6 @@ create or replace function kilolock._instance_order(p_index_key jsonb, p_deposed
   returns bytea
   language sql
   immutable
-  set search_path = pg_catalog, pg_temp
 as $$
   select case coalesce(jsonb_typeof(p_index_key), 'null')
            when 'null' then '\x00'::bytea

@@ -5,7 +5,6 @@ create or replace function kilolock._members(p_object json)
   returns table (n bigint, key text, value text)
   language sql
   immutable
-  set search_path = pg_catalog, pg_temp
 as $$
   select m.n, m.key, m.value
   from (

@@ -3,7 +3,6 @@ create or replace function kilolock._read_string(p_hidden text)
   returns text
   language sql
   immutable
-  set search_path = pg_catalog, pg_temp
 as $$
   select case
     when strpos(p_hidden, u&'\FDD0') = 0 then p_hidden

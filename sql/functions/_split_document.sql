@@ -18,20 +18,7 @@ begin
   tail := substr(body, case when v_at = 1 then 2 else v_at + 4 end);
   body := left(body, greatest(v_at - 1, 0));
 
-  perform from kilolock._members(kilolock._hide_escapes(head || '}')::json) m
-  where m.key in ('serial', 'outputs') and m.value <> 'null'
-  having count(*) = 2;
-  if not found then
-    raise exception 'another layout' using errcode = 'KLX03';
-  end if;
-  perform from kilolock._members(kilolock._hide_escapes('{"":0' || tail)::json) m
-  where kilolock._read_string(m.key) in ('version', 'terraform_version', 'serial', 'lineage', 'outputs', 'resources');
-  if found then
-    raise exception 'another layout' using errcode = 'KLX03';
-  end if;
-exception
-  when invalid_text_representation then
-    raise exception 'another layout' using errcode = 'KLX03';
+  perform kilolock._check_ends(head, tail);
 end;
 $$;
 

@@ -1,7 +1,7 @@
 -- Store a document as chunks, and make the short form of it that has to be parsed.
 --
 -- p_text     the document; p_bytes is the same in UTF-8, of which a part can be taken without looking at what stands before it
--- chunk_ids  the chunks in order; joined they are the document, whatever it holds
+-- chunk_ids  the chunks in order; joined they are the document, whatever it holds; chunk_sizes has the bytes of each
 -- skeleton   the document with each instance replaced by a reference "kl<tag><digest><first byte>+<bytes>": valid JSON
 --            exactly when the document is and every instance is; null where nothing could be replaced
 -- origin     bytes before the list of resources: references count from there, so that a longer serial changes none
@@ -9,10 +9,16 @@
 -- A piece ends where Terraform's layout closes an instance: a line break never stands inside a JSON string, so a cut
 -- is never inside one. A document in another layout is cut at ",{", for storage only. A chunk ends after a piece whose
 -- digest has six zero bits, 64 pieces on average, so that an insertion moves no later border.
+--
+-- p_is_end   false where it is only a part of a document in Terraform's layout, from one border to another; p_text is then
+--            without its last terminator, which p_bytes has
+-- p_is_laid_out  whether the document is in Terraform's layout, where a part does not tell
 drop function if exists kilolock._store_document(bigint, text, text);
+drop function if exists kilolock._store_document(bigint, text, text, bytea);
 create or replace function kilolock._store_document(
-  p_state_id bigint, p_salt text, p_text text, p_bytes bytea, out chunk_ids bigint[], out skeleton text,
-  out origin integer
+  p_state_id bigint, p_salt text, p_text text, p_bytes bytea, p_is_end boolean default true,
+  p_is_laid_out boolean default null, out chunk_ids bigint[], out skeleton text,
+  out origin integer, out chunk_sizes integer[]
 )
   language plpgsql
   set search_path = pg_catalog, pg_temp
@@ -22,7 +28,7 @@ declare
   v_start constant text := e'\n        {\n';
   v_next  constant text := ',' || v_start;
   v_tag   constant text := '"kl' || substr(p_salt, 1, 8);
-  v_laid_out constant boolean := strpos(p_text, v_end) > 0;
+  v_laid_out constant boolean := coalesce(p_is_laid_out, strpos(p_text, v_end) > 0);
   v_cut   constant text := case when v_laid_out then v_end else ',{' end;
   v_head  constant integer := strpos(p_text, e'\n  "resources": [');
   -- The piece in which resources begin; objects before it are values of outputs.
@@ -57,7 +63,7 @@ begin
       select p.n, p.size, p.start, p.is_middle, z.n is not null as is_last, p.instance_digest,
              case when z.n is null then p.digest else sha256(p.digest) end as digest
       from piece p
-      left join (select max(l.n) as n from piece l) z on z.n = p.n
+      left join (select max(l.n) as n from piece l) z on z.n = p.n and p_is_end
       offset 0
     ) p
     window before as (order by p.n rows between unbounded preceding and 1 preceding)
@@ -100,11 +106,12 @@ begin
           from chunk c
           left join known k on k.place = c.place
           left join added a on a.digest = c.digest),
-         (select string_agg(p.short, '' order by p.n) from part p)
-  into chunk_ids, skeleton;
+         (select string_agg(p.short, '' order by p.n) from part p),
+         (select array_agg(c.size order by c.place) from chunk c)
+  into chunk_ids, skeleton, chunk_sizes;
 end;
 $$;
 
-comment on function kilolock._store_document(bigint, text, text, bytea) is
+comment on function kilolock._store_document(bigint, text, text, bytea, boolean, boolean) is
   'Store a document''s new chunks; answers the list of all its chunks and the short form to parse.';
-revoke all on function kilolock._store_document(bigint, text, text, bytea) from public;
+revoke all on function kilolock._store_document(bigint, text, text, bytea, boolean, boolean) from public;

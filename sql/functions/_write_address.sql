@@ -3,7 +3,6 @@ create or replace function kilolock._write_address(p_module_path text, p_mode te
   returns text
   language sql
   immutable
-  set search_path = pg_catalog, pg_temp
 as $$
   select concat_ws('.', nullif(p_module_path, ''), case when p_mode = 'data' then 'data' end, p_type, p_name)
     || coalesce('[' || kilolock._write_key(p_index_key) || ']', '')

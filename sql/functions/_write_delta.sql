@@ -33,7 +33,9 @@ as $$
 declare
   v_head   kilolock.version_documents;
   v_delta  jsonb := kilolock._check_delta(p_state, p_delta);
+  v_parts  text[];
   v_text   text;
+  v_answer json;
 begin
   select d.* into v_head from kilolock.version_documents d
   where d.state_id = p_state.id and d.id = p_state.current_version_id;
@@ -47,9 +49,28 @@ begin
     raise exception 'state "%" has the highest serial there is', p_state.name
       using errcode = 'KLC03', hint = 'Push it with a lower serial: terraform state push -force.';
   end if;
-  v_text := kilolock._edit_document(kilolock._read_document(v_head), v_head.serial + 1, v_delta -> 'put', v_delta -> 'remove', v_delta);
-  return kilolock._write_document(p_state, v_text, octet_length(v_text), md5(v_text), p_source, p_actor,
-    p_payload => p_payload, p_moves => v_delta -> 'moved');
+
+  -- Joined with nothing a text is unpacked, once for all that follows.
+  v_parts := array(
+    select c.data || ''
+    from unnest(v_head.chunk_ids) with ordinality i(id, n)
+    join kilolock.document_chunks c on c.id = i.id
+    order by i.n);
+  if v_head.is_laid_out then
+    begin
+      v_answer := kilolock._write_chunks(p_state, v_head, v_parts, v_delta, p_source, p_actor, p_payload);
+    exception
+      when sqlstate 'KLX01' or sqlstate 'KLX03' or untranslatable_character or invalid_text_representation
+          or numeric_value_out_of_range or invalid_parameter_value or statement_too_complex or program_limit_exceeded then
+        v_answer := null;
+    end;
+  end if;
+  if v_answer is null then
+    v_text := kilolock._edit_document(array_to_string(v_parts, ''), v_head.serial + 1, v_delta -> 'put', v_delta -> 'remove', v_delta);
+    v_answer := kilolock._write_document(p_state, v_text, octet_length(v_text), md5(v_text), p_source, p_actor,
+      p_payload => p_payload, p_moves => v_delta -> 'moved');
+  end if;
+  return v_answer;
 end;
 $$;
 

@@ -49,6 +49,7 @@ as $$
 declare
   v_state    kilolock.states := p_state;
   v_head     kilolock.version_documents;
+  v_new      kilolock.version_documents;
   v_version  constant bigint := coalesce(p_version, p_state.head_version + 1);
   v_at       constant timestamptz := coalesce(p_at, clock_timestamp());
   v_salt     text;
@@ -96,7 +97,7 @@ begin
 
       if v_digest = v_head.rows_digest then
         select 0 as created, 0 as updated, 0 as moved, 0 as deleted, v_head.resource_count as resource_count,
-               0 as managed_change into v_rows;
+               0 as managed_change, v_head.is_laid_out as is_laid_out into v_rows;
         exit;
       end if;
       select r.* into v_rows
@@ -133,33 +134,28 @@ begin
         end if;
     end;
   end loop;
-  if p_version is null then
-    perform kilolock._check_quota(v_state, v_state.managed_count, v_state.managed_count + v_rows.managed_change,
-      v_state.head_size, p_size);
-  end if;
-
-  update kilolock.version_documents d
-  set id = nextval(pg_get_serial_sequence('kilolock.version_documents', 'id'))
-  where d.state_id = v_state.id and d.version = v_head.version;
-  insert into kilolock.version_documents (id, state_id, version, serial, lineage, terraform_version, raw_size, raw_md5,
-    resource_count, created_count, updated_count, deleted_count, encrypted, source, actor, created_at, chunk_ids, rows_digest)
-  values (v_state.current_version_id, v_state.id, v_version, v_header.serial, v_header.lineage,
-    v_header.terraform_version, p_size, p_md5, v_rows.resource_count, v_rows.created,
-    v_rows.updated + v_rows.moved, v_rows.deleted, v_header.encrypted, p_source, p_actor, v_at, v_document.chunk_ids, v_digest);
-  update kilolock.states s
-  set current_version_id = v_state.current_version_id, head_version = v_version, serial = v_header.serial,
-      lineage = v_header.lineage, terraform_version = v_header.terraform_version,
-      resource_count = v_rows.resource_count, updated_at = v_at,
-      managed_count = s.managed_count + v_rows.managed_change, head_size = p_size
-  where s.id = v_state.id;
-  insert into kilolock.events (state_id, kind, actor, created_at, payload)
-  values (v_state.id, 'state_write', p_actor, v_at, p_payload || jsonb_strip_nulls(jsonb_build_object(
-    'version', v_version, 'serial', v_header.serial, 'source', p_source, 'created', v_rows.created,
-    'updated', v_rows.updated, 'moved', v_rows.moved, 'deleted', v_rows.deleted, 'lock_id', p_lock_id,
-    'forced_over_serial', case when v_forced then v_head.serial end,
-    'forced_over_lineage', case when v_header.lineage <> v_head.lineage then v_head.lineage end)));
-  return json_build_object('state', v_state.name, 'version', v_version, 'serial', v_header.serial, 'created', v_rows.created,
-    'updated', v_rows.updated, 'deleted', v_rows.deleted, 'moved', v_rows.moved, 'changed', true);
+  v_new := v_head;
+  v_new.state_id := v_state.id;
+  v_new.version := v_version;
+  v_new.serial := v_header.serial;
+  v_new.lineage := v_header.lineage;
+  v_new.terraform_version := v_header.terraform_version;
+  v_new.encrypted := v_header.encrypted;
+  v_new.raw_size := p_size;
+  v_new.raw_md5 := p_md5;
+  v_new.resource_count := v_rows.resource_count;
+  v_new.created_count := v_rows.created;
+  v_new.updated_count := v_rows.updated + v_rows.moved;
+  v_new.deleted_count := v_rows.deleted;
+  v_new.source := p_source;
+  v_new.actor := p_actor;
+  v_new.created_at := v_at;
+  v_new.chunk_ids := v_document.chunk_ids;
+  v_new.rows_digest := v_digest;
+  v_new.is_laid_out := v_rows.is_laid_out;
+  return kilolock._record_version(v_state, v_new, v_rows.moved, v_rows.managed_change, p_payload || jsonb_strip_nulls(jsonb_build_object(
+    'lock_id', p_lock_id, 'forced_over_serial', case when v_forced then v_head.serial end,
+    'forced_over_lineage', case when v_header.lineage <> v_head.lineage then v_head.lineage end)), p_version is null);
 end;
 $$;
 

@@ -3,7 +3,6 @@ create or replace function kilolock._write_key(p_key jsonb)
   returns text
   language sql
   immutable
-  set search_path = pg_catalog, pg_temp
 as $$
   select case jsonb_typeof(p_key)
     when 'string' then kilolock._quote_key(p_key #>> '{}')

@@ -6,9 +6,13 @@
 --
 -- p_moves names what moved where it is known, [{"from", "to": addresses, "deposed"}]: those keep their ids whatever they hold.
 --
+-- p_scope  where only some instances changed: the live rows that they have now; p_document then holds those instances only, and
+--          outputs where these changed. All other rows stay as they are
+--
 -- p_bytes is the document where p_document is a skeleton with references into it, from p_origin on (_store_document); p_clean says that
 -- something in it cannot be decoded. p_at is when it was written. managed_change is by how much the resources that
--- quotas count became more.
+-- quotas count became more. is_laid_out says that the document has resources, all written as Terraform writes them: with
+-- references in it that can be told, since an instance that could be replaced by one stands where it should.
 --
 -- Raises  KLB01  a resource or instance that Terraform would refuse
 --         KLX01  a reference that _store_document made stands in an odd place; _write_document starts over without any
@@ -16,11 +20,13 @@ drop function if exists kilolock._write_rows(bigint, bigint, bigint, numeric, te
 drop function if exists kilolock._write_rows(bigint, bigint, bigint, numeric, text, json, text, boolean, timestamptz);
 drop function if exists kilolock._write_rows(bigint, bigint, bigint, numeric, text, json, bytea, boolean, timestamptz);
 drop function if exists kilolock._write_rows(bigint, bigint, bigint, numeric, text, json, bytea, boolean, timestamptz, jsonb);
+drop function if exists kilolock._write_rows(bigint, bigint, bigint, numeric, text, json, bytea, integer, boolean, timestamptz, jsonb);
 create or replace function kilolock._write_rows(
   p_state_id bigint, p_version_id bigint, p_version bigint, p_serial numeric, p_salt text,
   p_document json, p_bytes bytea, p_origin integer, p_clean boolean, p_at timestamptz, p_moves jsonb default '[]',
+  p_scope bigint[] default null,
   out created integer, out updated integer, out moved integer, out deleted integer, out resource_count integer,
-  out managed_change integer
+  out managed_change integer, out is_laid_out boolean
 )
   language plpgsql
   set search_path = pg_catalog, pg_temp
@@ -32,7 +38,17 @@ declare
   v_unresolved boolean;
   v_before     integer;
 begin
-  with block as materialized (
+  -- Each branch has an index of its own, and only one of them is run.
+  with live as not materialized (
+    select r.*
+    from kilolock.resources r
+    where r.state_version_id = p_version_id and p_scope is null
+    union all
+    select r.*
+    from kilolock.resources r
+    where r.id = any (p_scope) and r.state_version_id = p_version_id
+  ),
+  block as materialized (
     select b.n, md5(p_salt || concat_ws(chr(31), t.module, t.mode, t.type, t.name, t.provider))::uuid as id,
            coalesce(t.module, '') as module_path, t.mode, t.type, t.name, coalesce(t.provider, '') as provider,
            t.instances, c.config_address,
@@ -43,7 +59,14 @@ begin
              when coalesce(t.type, '') = '' or coalesce(t.name, '') = '' then format('resource %s has no type or no name', b.n)
              when coalesce(json_typeof(t.instances), 'null') not in ('array', 'null')
                then format('resource %s.%s has instances that are no array', t.type, t.name)
-           end as problem
+           end as problem,
+           -- Written as Terraform does it: one line a member, and the references of its instances between two line breaks.
+           b.value::text = concat(e'{\n', '      "module": ' || kilolock._write_string(nullif(t.module, '')) || e',\n',
+             '      "mode": "', t.mode, e'",\n      "type": ', kilolock._write_string(t.type),
+             e',\n      "name": ', kilolock._write_string(t.name), e',\n      "provider": ', kilolock._write_string(t.provider),
+             e',\n      "instances": ', t.instances, e'\n    }')
+           and starts_with(t.instances::text, e'[\n"') and right(t.instances::text, 8) = e'\n      ]'
+           and strpos(right(t.instances::text, -2), e'\n') = length(t.instances::text) - 9 as is_laid_out
     from json_to_record(p_document) d(resources json)
     cross join json_array_elements(case when json_typeof(d.resources) = 'array' then d.resources end)
       with ordinality b(value, n)
@@ -69,8 +92,7 @@ begin
   fresh_element as materialized (
     select e.*, not e.is_reference and p_bytes is not null and strpos(e.value::text, v_tag) > 0 as holds_reference
     from element e
-    left join kilolock.resources l
-      on l.block_id = e.block_id and l.instance_hash = e.instance_hash and l.state_version_id = p_version_id
+    left join live l on l.block_id = e.block_id and l.instance_hash = e.instance_hash
     where l.id is null
   ),
   fresh as (
@@ -121,9 +143,9 @@ begin
   ),
   gone as materialized (
     select r.*
-    from kilolock.resources r
+    from live r
     left join element e on e.block_id = r.block_id and e.instance_hash = r.instance_hash
-    where r.state_version_id = p_version_id and e.n is null
+    where e.n is null
   ),
   known_move as materialized (
     select m."from" as from_address, m."to" as to_address, coalesce(m.deposed, '') as deposed_key
@@ -139,7 +161,7 @@ begin
     left join known_move t on t.to_address = p.address and t.deposed_key = coalesce(p.deposed_key, '')
     left join known_move f on f.from_address = p.address and f.deposed_key = coalesce(p.deposed_key, '')
     left join gone g on g.address = case when t.to_address is not null then t.from_address when f.from_address is null then p.address end
-      and coalesce(g.deposed_key, '') = coalesce(p.deposed_key, '')
+      and coalesce(g.deposed_key, '') = coalesce(p.deposed_key, '') and g.mode = p.mode
   ),
   left_over as materialized (
     select g.id, g.type, case when g.mode = 'managed' and g.deposed_key is null then g.attributes ->> 'id' end as object_id
@@ -223,7 +245,7 @@ begin
     update kilolock.resources r
     set since_version = p_version, changed_at = p_at, changed_serial = p_serial, block_id = w.block_id,
         dependency_set_id = w.dependency_set_id, last_change = case when w.moved_id is null then 'update' else 'move' end,
-        schema_version = w.schema_version, module_path = w.module_path, address = w.address, name = w.name,
+        schema_version = w.schema_version, module_path = w.module_path, address = w.address, type = w.type, name = w.name,
         index_key = w.index_key, status = w.status, provider = w.provider, sensitive_paths = w.sensitive_paths,
         instance_hash = w.instance_hash, rest_digest = w.rest_digest, attributes = w.attributes
     from row_to_write w
@@ -256,8 +278,9 @@ begin
          (select count(*) from added a where a.counts) - (select count(*) from past x where x.counts and x.ended_as = 'delete'),
          (select s.resource_count from kilolock.states s where s.id = p_state_id),
          coalesce((select min(b.problem) from block b), (select min(p.problem) from pair p)),
-         exists (select from fresh_element e where e.holds_reference)
-  into created, updated, moved, deleted, resource_count, managed_change, v_before, v_problem, v_unresolved;
+         exists (select from fresh_element e where e.holds_reference),
+         (select bool_and(b.is_laid_out) from block b) is true and not exists (select from element e where not e.is_reference)
+  into created, updated, moved, deleted, resource_count, managed_change, v_before, v_problem, v_unresolved, is_laid_out;
 
   if v_unresolved then
     raise exception 'a reference stands inside an instance' using errcode = 'KLX01';
@@ -266,14 +289,20 @@ begin
     raise exception 'the body is not a valid state: %', v_problem
       using errcode = 'KLB01', hint = 'Nothing was stored. Send the state file as Terraform wrote it.';
   end if;
+  if p_scope is not null then
+    resource_count := v_before + created - deleted;
+  end if;
   if resource_count <> v_before + created - deleted then
     raise exception 'the body has an instance more than once'
       using errcode = 'KLB01', hint = 'Nothing was stored. Each address, and each deposed key of it, may stand in a state once.';
+  end if;
+  if p_scope is not null and p_document -> 'outputs' is null then
+    return;
   end if;
   perform kilolock._write_outputs(p_state_id, p_version, p_serial, p_salt, p_document, p_bytes is not null);
 end;
 $$;
 
-comment on function kilolock._write_rows(bigint, bigint, bigint, numeric, text, json, bytea, integer, boolean, timestamptz, jsonb) is
+comment on function kilolock._write_rows(bigint, bigint, bigint, numeric, text, json, bytea, integer, boolean, timestamptz, jsonb, bigint[]) is
   'Make the rows of a state match a parsed document.';
-revoke all on function kilolock._write_rows(bigint, bigint, bigint, numeric, text, json, bytea, integer, boolean, timestamptz, jsonb) from public;
+revoke all on function kilolock._write_rows(bigint, bigint, bigint, numeric, text, json, bytea, integer, boolean, timestamptz, jsonb, bigint[]) from public;

@@ -3,7 +3,6 @@ create or replace function kilolock._write_string(p_text text)
   returns text
   language sql
   immutable
-  set search_path = pg_catalog, pg_temp
 as $$
   select replace(replace(replace(replace(replace(to_json(p_text)::text,
     '<', '\u003c'), '>', '\u003e'), '&', '\u0026'), u&'\2028', '\u2028'), u&'\2029', '\u2029')

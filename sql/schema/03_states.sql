@@ -75,6 +75,7 @@ create table kilolock.version_documents (
   chunk_ids bigint[] not null,
   rows_digest bytea,
   pruned_at timestamptz,
+  is_laid_out boolean not null default false,
   constraint version_documents_pkey primary key (state_id, version),
   constraint version_documents_id_key unique (id),
   constraint version_documents_source_known
@@ -84,6 +85,8 @@ create table kilolock.version_documents (
 comment on table kilolock.version_documents is
   'One row a version; shown as state_versions. (state_id, version) is its durable name: the head''s id passes on to the next head.';
 
+comment on column kilolock.version_documents.is_laid_out is
+  'Whether its document is known to be in Terraform''s layout: an edit of it proved that. False where nobody looked.';
 comment on column kilolock.version_documents.rows_digest is
   'Salted SHA-256 of all but the first lines of the short form: the same again means that no row changes.';
 comment on column kilolock.version_documents.pruned_at is

@@ -3,7 +3,10 @@
 from __future__ import annotations
 
 import copy
+import hashlib
 import json
+import random
+import re
 from typing import Any
 
 import document as model
@@ -107,7 +110,7 @@ def settle(document: dict[str, Any], delta: dict[str, Any]) -> list[tuple[Any, A
     for put in delta["put"]:
         instance = model.parse(put["instance"])
         header = model.Members(
-            (json.dumps(k), model.token(put[k])) for k in ("module", "mode", "type", "name")
+            (json.dumps(k), model.token(put.get(k, ""))) for k in ("module", "mode", "type", "name")
         )
         puts.setdefault((model.block_key(header), model.instance_key(instance)), put)
     delta["put"] = list(puts.values())
@@ -253,3 +256,201 @@ def small() -> dict[str, Any]:
         "resources": [block | {"instances": [instance]}],
         "check_results": None,
     }
+
+
+def go(document: dict[str, Any], indent: int = 2) -> bytes:
+    """A document with its strings escaped as Go does."""
+    made = json.dumps(document, indent=indent, ensure_ascii=False) + "\n"
+    return re.sub("[<>&\u2028\u2029\ud800-\udfff]", lambda m: f"\\u{ord(m[0]):04x}", made).encode()
+
+
+def large(dice: random.Random) -> dict[str, Any]:
+    """A document in Terraform's order whose blocks reach over several chunks."""
+    blocks = []
+    modules = ["", "module.a", 'module.b["k.1"]', 'module.b["k.2"].module.c', 'module.é["<"]']
+    counts = [1, 1, 1, 1, 2, 5, 90, 300] + [0] * (dice.randrange(8) == 0)
+    names = [
+        (m, mode, f"n{i:03}") for m in modules for mode in ("managed", "data") for i in range(40)
+    ]
+    for mod, mode, name in sorted(dice.sample(names, dice.choice([3, 10, 60, 150]))):
+        count = dice.choice(counts) if len(blocks) < 12 else 1
+        kind = (
+            dice.choice(["count", "each"])
+            if count > 1
+            else dice.choice(["single", "count", "each"])
+        )
+        keys: list[Any] = [None] * min(count, 1)
+        if kind == "count":
+            keys = sorted(dice.sample(range(count * 3), count))
+        elif kind == "each":
+            keys = sorted(
+                {
+                    dice.choice(["", "a.", 'q"', "<é>"]) + str(dice.randrange(10**4))
+                    for _ in range(count)
+                }
+            )
+        instances = []
+        for key in keys:
+            for deposed in ["", *(["d1"] if dice.randrange(20) == 0 else [])]:
+                instances.append(instance(dice, key, deposed))
+        block = {"module": mod} if mod else {}
+        block |= {"mode": mode, "type": "test", "name": name, "provider": PROVIDER}
+        blocks.append(block | {"instances": instances})
+    nested = {
+        f"o{n}": {"value": {"k": {"n": n}}, "type": "string"}
+        for n in range(dice.choice([0, 1, 90]))
+    }
+    checks = [
+        {
+            "object_kind": "resource",
+            "config_addr": f"test.n{n}",
+            "status": "pass",
+            "objects": [{"object_addr": f"test.n{n}", "status": "pass"}],
+        }
+        for n in range(dice.choice([0, 2, 120]))
+    ]
+    made = {
+        "version": 4,
+        "terraform_version": "1.11.4",
+        "serial": 7,
+        "lineage": "a",
+        "outputs": dict(sorted(nested.items())),
+        "resources": sorted(blocks, key=lambda b: model.block_key(model.parse(json.dumps(b)))),
+    }
+    # Terraform before 1.2 wrote none.
+    return made | ({"check_results": checks or None} if dice.randrange(5) else {})
+
+
+def instance(dice: random.Random, key: Any, deposed: str = "") -> dict[str, Any]:
+    made: dict[str, Any] = {} if key is None else {"index_key": key}
+    if deposed:
+        made["deposed"] = deposed
+    made |= {"schema_version": 0, "attributes": {"id": str(dice.randrange(10**9))}}
+    made["attributes"]["n"] = dice.choice(
+        [
+            1,
+            {"index_key": 1, "deposed": "d1"},
+            [{"a": "\0"}],
+            "\ud800",
+            None,
+            '\n        }\n      ]\n    },\n    {\n      "mode": "managed",\n',
+            '          "index_key": 1,',
+        ]
+    )
+    return made | {"sensitive_attributes": [], "dependencies": ["test.n001"]}
+
+
+def large_delta(dice: random.Random, document: dict[str, Any]) -> dict[str, Any]:
+    """Edits of what is there and of what is not, here and there or of a whole stretch."""
+    there = [(n, b, i) for n, b in enumerate(document["resources"]) for i in b["instances"]]
+    puts, removes = [], []
+    start = dice.randrange(max(1, len(there)))
+    stretch = range(start, start + dice.choice([0, 0, 5, 70, 200]))
+    chosen = {n for n in stretch if n < len(there)}
+    chosen |= set(dice.sample(range(len(there)), min(len(there), dice.choice([0, 1, 3]))))
+    how = dice.choice(["put", "remove", "both"])
+    for n in sorted(chosen):
+        _, block, held = there[n]
+        if how == "put" or how == "both" and dice.randrange(2):
+            made = instance(dice, held.get("index_key"), held.get("deposed", ""))
+            puts.append({**block, "instance": go(made, dice.choice([1, 2])).decode()})
+        else:
+            removes.append(n)
+    for _ in range(dice.choice([0, 1, 3])):
+        if document["resources"] and dice.randrange(3):
+            block = dice.choice(document["resources"])
+        else:
+            block = {
+                "mode": dice.choice(["managed", "data"]),
+                "type": dice.choice(["aaa", "test", "zzz"]),
+            }
+            block |= {"name": f"m{dice.randrange(99)}", "provider": PROVIDER}
+            block["module"] = dice.choice(["", "module.a", 'module.b["k.2"]', "module.z"])
+        key = dice.choice([None, dice.randrange(400), f"a.{dice.randrange(10**4)}"])
+        puts.append({**block, "instance": go(instance(dice, key)).decode()})
+    outputs = {f"o{dice.randrange(99)}": '{"value":{"k":{}},"type":"string"}' for _ in range(2)}
+    check = {"object_kind": "resource", "config_addr": f"test.n{dice.randrange(130)}"}
+    return {
+        "put": [{k: v for k, v in p.items() if k != "instances"} for p in puts],
+        "remove": removes,
+        "outputs": {"put": outputs, "remove": ["o1"]} if dice.randrange(4) == 0 else {},
+        "check_results": {"remove": [check]} if dice.randrange(4) == 0 else {},
+    }
+
+
+IDS = """
+  select r.address, r.id
+  from kilolock.resources r
+  join kilolock.states s on s.current_version_id = r.state_version_id
+  where s.name = %s and r.deposed_key is null"""
+
+
+def moves(
+    dice: random.Random, document: dict[str, Any], delta: dict[str, Any]
+) -> list[dict[str, str]]:
+    """What is removed and what is put and was not there, in pairs."""
+    there = {a for a, _ in expected_rows(copy.deepcopy(document))}
+    gone = [r["address"] for r in delta["remove"] if not r["deposed"]]
+    new = []
+    for put in delta["put"]:
+        block = {**put, "instances": [json.loads(put["instance"]) | {"deposed": ""}]}
+        [address] = {a for a, _ in expected({"resources": [block]})}
+        if address not in there and not json.loads(put["instance"]).get("deposed"):
+            new.append(address)
+    pairs = zip(gone, new, strict=False)
+    return [
+        {"from": a, "to": b}
+        for a, b in pairs
+        if dice.randrange(2) and ("data." in a) == ("data." in b)
+    ]
+
+
+@settings(max_examples=30, deadline=None, suppress_health_check=list(HealthCheck))
+@given(st.integers(0, 2**32))
+def test_a_delta_of_a_large_state_writes_what_a_post_would(connection: Any, seed: int) -> None:
+    dice = random.Random(seed)
+    name = f"large-{next(counter)}"
+    versions = {}
+    as_go = dice.randrange(4) > 0
+    body = go(large(dice)) if as_go else encode(large(dice), indent=2) + b"\n"
+    write(connection, name, body)
+    serial = 7
+    for _ in range(3):
+        document = json.loads(body)
+        delta = large_delta(dice, document)
+        removed = settle(document, delta)
+        ids = dict(connection.execute(IDS, (name,)).fetchall())
+        moved = moves(dice, document, delta)
+        delta["moved"] = moved
+        serial += 1
+        result = write_delta(connection, name, delta)
+        body = model.edit(body.decode(), delta, removed, serial).encode()
+        assert get(connection, name, None).decode() == body.decode()
+        versions[result["version"]] = body
+        assert rows_of(connection, LIVE, name) == expected_rows(json.loads(body))
+        now = dict(connection.execute(IDS, (name,)).fetchall())
+        assert [now[m["to"]] for m in moved] == [ids[m["from"]] for m in moved]
+        assert result["moved"] >= len(moved)
+        head = connection.execute(
+            "select d.raw_size, d.raw_md5, d.resource_count, s.managed_count, s.head_size,"
+            " d.rows_digest is null"
+            " from kilolock.version_documents d"
+            " join kilolock.states s on s.current_version_id = d.id where s.name = %s",
+            (name,),
+        ).fetchone()
+        instances = [(b, i) for b in json.loads(body)["resources"] for i in b["instances"]]
+        managed = [i for b, i in instances if b["mode"] == "managed" and not i.get("deposed")]
+        md5 = hashlib.md5(body).hexdigest()
+        assert head[:5] == (len(body), md5, len(instances), len(managed), len(body))
+        full = as_go and all(b["instances"] for b in document["resources"])
+        assert head[5] or not full or not instances, "the quick way is taken"
+        # Terraform's own write of the same is nothing new: neither a chunk nor a row.
+        assert write(connection, name, body)[1]["changed"] is False
+        later = body.replace(b'"serial": %d' % serial, b'"serial": %d' % (serial + 1), 1)
+        serial += 1
+        _, result = write(connection, name, later)
+        assert [result[k] for k in ("created", "updated", "deleted", "moved")] == [0, 0, 0, 0]
+        body = later
+    for version, held in versions.items():
+        assert get(connection, name, version) == held
+        assert rows_of(connection, AT, name, version) == expected_rows(json.loads(held))
