@@ -193,12 +193,16 @@ begin
   if v_is_sure is not true then
     raise exception 'another layout' using errcode = 'KLX03';
   end if;
-  -- The end of no block goes again. Where the first part is empty, the beginning is in one that may not be here.
-  v_at := array_position(places, p_first);
-  if texts[v_at] = '' then
-    raise exception 'another layout' using errcode = 'KLX03';
-  end if;
-  if v_at is not null then
+  -- The end of no block goes again, from whatever is the first now. What follows a part that loses an instance is here too.
+  if places[1] = p_first then
+    v_at := 1;
+    while texts[v_at] = '' loop
+      v_at := v_at + 1;
+    end loop;
+    -- Without any instance the document is cut by another rule.
+    if v_at > cardinality(places) then
+      raise exception 'another layout' using errcode = 'KLX03';
+    end if;
     texts[v_at] := right(texts[v_at], -length(c_close || ','));
   end if;
 end;
