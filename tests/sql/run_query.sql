@@ -15,5 +15,7 @@ select tap.throws_ok($$ select kilolock.run_query('select salt from state_salts'
 select tap.throws_ok($$ select kilolock.run_query('select set_config(''role'', ''none'', true)', null, null) $$, '42501', null, 'a query cannot take another role');
 select tap.throws_ok($$ select kilolock.run_query('select 1; select 2', null, null) $$, '42P11', null, 'two statements are refused');
 select tap.throws_ok($$ select kilolock.run_query('delete from resources returning 1', null, null) $$, null, null, 'a write is refused');
+select tap.throws_ok($$ select count(*) from kilolock.run_query('select repeat(''x'', 90000000) from generate_series(1, 3)', null, null) $$,
+  'KLB08', null, 'an answer has an end');
 
 rollback;
