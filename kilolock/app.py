@@ -202,8 +202,15 @@ class Query:
 
     def on_post(self, req: falcon.Request, resp: falcon.Response) -> None:
         """Run the query. Whoever gets here may GET every state, so documents can be read too."""
-        ask = _read_query(req)
-        answer = self._db.query(ask.sql, ask.args, timeout_s=ask.timeout, limit=ask.limit, raw=True)
+        ask, environ = _read_query(req), req.env
+        answer = self._db.query(
+            ask.sql,
+            ask.args,
+            timeout_s=ask.timeout,
+            limit=ask.limit,
+            raw=True,
+            is_wanted=lambda: _is_there(environ),
+        )
         resp.set_header("Kilolock-Truncated", json.dumps(answer.truncated))
         if ask.csv:
             resp.content_type = "text/csv; charset=utf-8; header=present"

@@ -24,6 +24,7 @@ _RETRIED = (psycopg.errors.SerializationFailure, psycopg.errors.DeadlockDetected
 _TEXT_ARRAY = 1009
 _MARKERS = [sql.SQL(m) for m in ("$1", "$2", "$3", "$4", "$5", "$6", "$7", "$8", "$9")]
 _WAIT_S = 5.0
+_LOOK_S = 1.0
 
 
 class Meta(NamedTuple):
@@ -93,15 +94,20 @@ class Database:
         timeout_s: float = 30,
         limit: int = 10_000,
         raw: bool | None = None,
+        is_wanted: Callable[[], bool] | None = None,
     ) -> Answer:
-        """Run one SELECT of a user; ``raw`` may see documents too (None: if this login may)."""
+        """Run one SELECT of a user; ``raw`` may see documents too (None: if this login may).
+
+        It is stopped when ``is_wanted`` says that nobody waits for its answer any more.
+        """
         if "\0" in statement or any(a is not None and "\0" in a for a in args):
             raise QueryError from psycopg.DataError(
                 "SQL and its arguments cannot hold NUL characters"
             )
         with self._connection() as connection:
             try:
-                return _query(connection, statement, list(args), timeout_s, limit, raw)
+                with _watch(connection, is_wanted):
+                    return _query(connection, statement, list(args), timeout_s, limit, raw)
             except psycopg.Error as ex:
                 raise QueryError from ex
             finally:
@@ -316,6 +322,39 @@ def _query(
     ).fetchall()
     rows = [json_parts(row[0]) for row in found[:limit]]
     return Answer(columns, rows, len(found) > limit)
+
+
+@contextmanager
+def _watch(
+    connection: psycopg.Connection[Any], is_wanted: Callable[[], bool] | None
+) -> Iterator[None]:
+    if is_wanted is None:
+        yield
+        return
+    done, left = threading.Event(), threading.Event()
+
+    def look() -> None:
+        while not done.wait(_LOOK_S):
+            if not is_wanted():
+                left.set()
+                with suppress(psycopg.Error):
+                    connection.cancel_safe()
+                return
+
+    watcher = threading.Thread(target=look, daemon=True)
+    watcher.start()
+    try:
+        yield
+    except psycopg.errors.QueryCanceled as ex:
+        if left.is_set():
+            raise ConnectionAbortedError("the client went away while its query ran") from ex
+        raise
+    finally:
+        done.set()
+        watcher.join()
+        if left.is_set():
+            # The server may act on it late: the next statement is not to be stopped by it.
+            connection.close()
 
 
 def _begin(connection: psycopg.Connection[Any], timeout_s: float) -> None:

@@ -9,6 +9,7 @@ import json
 import re
 import socket
 import time
+from collections.abc import Callable
 from typing import Any
 
 import pytest
@@ -472,6 +473,31 @@ def test_query_is_stopped_in_time_and_leaves_nothing_behind(kld: Any) -> None:
     status, answer = ask(kld, sql=sql)
     assert answer["rows"][0][0] == 0
     assert answer["rows"][0][1] != "64kB"
+
+
+def test_a_query_ends_with_the_client_that_asked(kld: Any, psql: Any) -> None:
+    def sleepers() -> list[tuple[Any, ...]]:
+        return psql(
+            "select pid from pg_stat_activity where datname = current_database()"
+            " and query like '%run_state_query%' and state = 'active' and pid <> pg_backend_pid()"
+        )
+
+    body = json.dumps({"sql": "select pg_sleep(300)", "timeout": 300}).encode()
+    with socket.create_connection((kld.host, kld.port), timeout=20) as sock:
+        sock.sendall(
+            b"POST /v1/query HTTP/1.1\r\nHost: kld\r\nContent-Type: application/json\r\n"
+            b"Content-Length: %d\r\n\r\n%s" % (len(body), body)
+        )
+        wait_for(sleepers)
+    wait_for(lambda: not sleepers())
+    assert ask(kld, sql="select 1")[0] == 200
+
+
+def wait_for(condition: Callable[[], Any]) -> None:
+    deadline = time.monotonic() + 60
+    while not condition():
+        assert time.monotonic() < deadline
+        time.sleep(0.05)
 
 
 @pytest.mark.parametrize(
