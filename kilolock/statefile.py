@@ -188,7 +188,7 @@ def merge(
     conflicts: list[str] = []
     for key in {**base.instances, **result.instances}:
         before, now = base.instances.get(key), result.instances.get(key)
-        if before is now or _alike(before, now) or not any_covers(writes, key[0]):
+        if before is now or not any_covers(writes, key[0]) or _alike(before, now):
             continue
         there = head.instances.get(key)
         if _alike(there, now):
