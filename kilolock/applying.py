@@ -332,7 +332,7 @@ class _Attempt:
                 done = ", ".join(
                     f"{n} {_DONE.get(verb, verb)}" for verb, n in self._planned.summary.items()
                 )
-                tell(f"Run {run.id} committed {wrote} of {state}: {done or 'outputs only'}.")
+                tell(f"Run {run.id} committed {wrote} of {state}: {done or self._planned.rest}.")
                 return DONE
             log = _keep_log(space)
             run.finish("failed", f"the log is on {socket.gethostname()} in {log}")

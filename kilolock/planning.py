@@ -96,6 +96,11 @@ class Planned:
         counts = Counter(c.verb for c in self.plan.changes if c.writes)
         return {verb: counts[verb] for verb in (*_VERBS, *sorted(counts)) if counts[verb]}
 
+    @property
+    def rest(self) -> str:
+        """What changes where no object of the summary does."""
+        return "outputs only" if self.plan.outputs else "data sources only"
+
     def actions(self) -> list[dict[str, Any]]:
         """What becomes of each object, in the words of terraform's plan JSON."""
         return [
@@ -329,7 +334,11 @@ def request_of(
         # As terraform -chdir reads names; what is run from elsewhere may name them from there.
         path = next((p for p in (directory / name, Path(name)) if p.exists()), None)
         if path is None:
-            raise SourceError(f"there is no file {name}", BAD_INPUT)
+            raise SourceError(
+                f"there is no file {name}",
+                BAD_INPUT,
+                "What a file declared that you removed is planned with --target ADDRESS.",
+            )
         inside = request.configuration.files(path) if path.is_dir() else [path]
         if not inside:
             raise SourceError(f"there is no file of a configuration in {name}", BAD_INPUT)
@@ -358,11 +367,13 @@ def _writes(plan: Plan, base: StateFile, data: bytes) -> list[str]:
             found.add(change.address)
             if change.previous:
                 found.add(change.previous)
-    # Data sources that were read for the first time are not among the changes.
-    prior = prior_state(data)
-    if prior and b'"mode": "data"' in prior:
-        for key, instance in StateFile.of(prior).instances.items():
-            if instance.header["mode"] == "data" and key not in base.instances:
+    # Data sources that were read for the first time are not among the changes, nor are those that
+    # the configuration has no more.
+    prior, mark = prior_state(data), b'"mode": "data"'
+    if prior and (mark in prior or mark in base.data):
+        now = StateFile.of(prior).instances
+        for key in now.keys() ^ base.instances.keys():
+            if (now.get(key) or base.instances[key]).header["mode"] == "data":
                 found.add(key[0])
     blocks: dict[str, list[str]] = {}
     for address in found:

@@ -146,7 +146,7 @@ def summary(planned: Planned, most: int = 20) -> str:
     if planned.changes_nothing:
         return lines[0] + " Nothing to change."
     counts = ", ".join(f"{count} to {verb}" for verb, count in planned.summary.items())
-    lines[0] += f" Plan: {counts or 'outputs only'}."
+    lines[0] += f" Plan: {counts or planned.rest}."
     for mode, addresses in (("Writes", planned.writes), ("Reads", planned.reads)):
         if addresses:
             lines.append(f"{mode}:")

@@ -308,6 +308,23 @@ def test_every_kind_of_block_is_applied(configure: Any, kld: Any, psql: Any) -> 
     assert [b["name"] for b in work.pull()["resources"]] == ["keyed"]
 
 
+def test_data_sources_come_and_go(work: Configuration, psql: Any) -> None:
+    data = (
+        'data "terraform_remote_state" "x" {\n  backend = "local"\n  config = { path = "x" }\n}\n'
+    )
+    work.write("x", json.dumps({"version": 4, "serial": 1, "lineage": "x"}))
+    work.write("data.tf", data)
+    assert "data sources only" in work.kl("apply", "--yes")
+    present = "select address from resources where mode = 'data'"
+    assert psql(present) == [("data.terraform_remote_state.x",)]
+    (work.folder / "data.tf").unlink()
+    # Terraform makes no change of its plan out of that either.
+    assert "data.terraform_remote_state.x" not in work.kl("plan", "-f", "a.tf")
+    assert "committed version 3 of shared: data sources only" in work.kl("apply", "--yes")
+    assert psql(present) == []
+    assert "Nothing to change" in work.kl("apply", "--yes")
+
+
 def test_others_change_the_rest_meanwhile(
     make_work: Any, work: Configuration, psql: Any, spawned: list[Command]
 ) -> None:
