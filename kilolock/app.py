@@ -344,7 +344,7 @@ class Gate:
             raise falcon.HTTPUnauthorized(
                 title="the token is missing or wrong",
                 description="Send it as the password of basic authentication (backend block, "
-                " TF_HTTP_PASSWORD, KL_TOKEN) or as a bearer token.",
+                "TF_HTTP_PASSWORD, KL_TOKEN) or as a bearer token.",
                 challenges=['Basic realm="kilolock", charset="UTF-8"', "Bearer"],
             )
         req.context.actor = user

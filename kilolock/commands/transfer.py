@@ -149,7 +149,9 @@ def _import_archive(target: Target, archive: str, name: str | None) -> None:
         if not state:
             raise click.UsageError("the archive names no state; give one with --name.")
         done = target.source().write_archive(state, _Again(seen, file), length, who())
-    counts = ", ".join(f"{done[k]} {k}" for k in ("versions", "tags", "events"))
+    counts = ", ".join(
+        f"{done[k]} {k if done[k] != 1 else k[:-1]}" for k in ("versions", "tags", "events")
+    )
     click.echo(f"Made {done['state']} as it was at version {done['version']}: {counts}.", err=True)
 
 
