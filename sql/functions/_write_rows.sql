@@ -34,8 +34,10 @@ as $$
 declare
   v_tag        constant text := '"kl' || substr(p_salt, 1, 8);
   v_has_past   boolean := exists (select from kilolock.past_resources x where x.state_id = p_state_id);
+  v_has_rows   boolean := exists (select from kilolock.resources r where r.state_version_id = p_version_id);
   v_problem    text;
   v_unresolved boolean;
+  v_twice      text;
   v_before     integer;
 begin
   -- Each branch has an index of its own, and only one of them is run.
@@ -191,6 +193,18 @@ begin
     left join move m on m.address = p.address and p.id is null and p.deposed_key is null
     where not p.same and p.problem is null
   ),
+  -- Terraform refuses an address that stands in a state twice. Here it does so in what is new, or in that and in what stays.
+  twice as materialized (
+    select coalesce(
+      (select min(d.address)
+       from (select p.address from pair p where p.problem is null group by p.address, p.deposed_key having count(*) > 1) d),
+      (select min(w.address)
+       from row_to_write w
+       where w.live_id is null and v_has_rows
+         and (select count(*) from kilolock.resources r
+              where r.address = w.address and r.state_version_id = p_version_id and r.deposed_key is not distinct from w.deposed_key
+                and r.id not in (select g.id from gone g)) > 0)) as address
+  ),
   used_set as materialized (
     select w.dependency_set_id, w.block_id, min(w.place) as place
     from row_to_write w
@@ -238,7 +252,7 @@ begin
     from gone g
     left join pair p on p.id = g.id
     left join move m on m.id = g.id
-    where p.same is not true
+    where p.same is not true and (select t.address from twice t) is null
     returning ended_as, mode = 'managed' and deposed_key is null as counts
   ),
   rewritten as (
@@ -267,7 +281,7 @@ begin
            p_serial, p_serial, p_at, w.schema_version, w.mode, w.type, w.module_path, w.address, w.name, w.index_key, w.deposed_key,
            w.status, w.provider, w.sensitive_paths, w.instance_hash, w.rest_digest, w.attributes
     from row_to_write w
-    where w.live_id is null
+    where w.live_id is null and (select t.address from twice t) is null
     returning mode = 'managed' and deposed_key is null as counts
   )
   select (select count(*) from added),
@@ -278,9 +292,9 @@ begin
          (select count(*) from added a where a.counts) - (select count(*) from past x where x.counts and x.ended_as = 'delete'),
          (select s.resource_count from kilolock.states s where s.id = p_state_id),
          coalesce((select min(b.problem) from block b), (select min(p.problem) from pair p)),
-         exists (select from fresh_element e where e.holds_reference),
+         exists (select from fresh_element e where e.holds_reference), (select t.address from twice t),
          (select bool_and(b.is_laid_out) from block b) is true and not exists (select from element e where not e.is_reference)
-  into created, updated, moved, deleted, resource_count, managed_change, v_before, v_problem, v_unresolved, is_laid_out;
+  into created, updated, moved, deleted, resource_count, managed_change, v_before, v_problem, v_unresolved, v_twice, is_laid_out;
 
   if v_unresolved then
     raise exception 'a reference stands inside an instance' using errcode = 'KLX01';
@@ -292,8 +306,9 @@ begin
   if p_scope is not null then
     resource_count := v_before + created - deleted;
   end if;
-  if resource_count <> v_before + created - deleted then
-    raise exception 'the body has an instance more than once'
+  -- The count tells what stays twice, in the same text.
+  if v_twice is not null or resource_count <> v_before + created - deleted then
+    raise exception 'the body has % more than once', coalesce(v_twice, 'an instance')
       using errcode = 'KLB01', hint = 'Nothing was stored. Each address, and each deposed key of it, may stand in a state once.';
   end if;
   if p_scope is not null and p_document -> 'outputs' is null then

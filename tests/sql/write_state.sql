@@ -27,6 +27,19 @@ select tap.throws_ok(
   'an address twice is refused');
 select tap.results_eq($$ select s.head_version, s.serial from kilolock.states s $$, $$ values (1::bigint, 1::numeric) $$, 'none of it left a trace');
 
+-- An address that stands twice
+select tap.throws_ok(format('select tap.post(''twice'', %L)', tap.state(1, '[' || tap.block('a') || ',' || tap.block('a', '"n":1') || ']')),
+  'KLB01', 'the body has test.a more than once', 'is refused in a first document');
+select tap.post('twice', tap.state(1, '[' || tap.block('a') || ']'));
+select tap.throws_ok(format('select tap.post(''twice'', %L)', tap.state(2, '[' || tap.block('a') || ',' || tap.block('a', '"n":1') || ']')),
+  'KLB01', 'the body has test.a more than once', 'where one of them is there already');
+select tap.throws_ok(format('select tap.post(''twice'', %L)', tap.state(2, '[' || tap.block('a', '"n":1') || ',' || tap.block('a', '"n":2') || ']')),
+  'KLB01', 'the body has test.a more than once', 'and where both are new');
+select tap.throws_ok(format('select tap.post(''twice'', %L)', tap.state(2, replace('[' || tap.block('a', '}},{"deposed":"00000001","attributes":{"id":"1"}},{"deposed":"00000001","attributes":{"id":"2"') || ']', '"schema_version":0,', ''))),
+  'KLB01', 'the body has test.a more than once', 'and so is a deposed key');
+select tap.is((tap.post('twice', tap.state(2, '[' || tap.block('a') || ',' || tap.block('a', '', '', '"k"') || ']')) ->> 'created'), '1',
+  'keys make addresses differ');
+
 -- The lock matrix
 select tap.throws_ok($$ select tap.post('prod', tap.state(2), 'x') $$, 'KLC01', null, 'an ID without a lock is refused');
 select tap.lock('prod', 'x');
