@@ -296,8 +296,9 @@ begin
          (select bool_and(b.is_laid_out) from block b) is true and not exists (select from element e where not e.is_reference)
   into created, updated, moved, deleted, resource_count, managed_change, v_before, v_problem, v_unresolved, v_twice, is_laid_out;
 
-  if v_unresolved then
-    raise exception 'a reference stands inside an instance' using errcode = 'KLX01';
+  if v_unresolved or v_problem is not null and p_bytes is not null and p_scope is null then
+    -- The problem may be of the reference's making: the full text tells.
+    raise exception 'a reference stands in an odd place' using errcode = 'KLX01';
   end if;
   if v_problem is not null then
     raise exception 'the body is not a valid state: %', v_problem

@@ -130,6 +130,8 @@ from kilolock._lay_out_document(convert_from(tap.state(1, '[' || replace(tap.blo
 select tap.is(
   (select r.attributes ->> 'x' from kilolock.resources r join kilolock.states s on s.id = r.state_id where s.name = 'trap'),
   '[{"k": 1}, {}]', 'what looks like the end of an instance may stand inside of one');
+select tap.is((tap.post('deep', tap.state(1, replace(e'[\n        {\n' || substr(tap.block('b'), 2) || ']', '}]}]', e'}]\n        }]'))) ->> 'created'),
+  '1', 'and a resource may look like an instance');
 
 -- What PostgreSQL cannot decode
 select tap.post('odd', tap.state(1, '[' || tap.block('a', '"x":"a\u0000b","y":"\\u0000","z":"\ud800","e":1e400,"f":1e200000') || ']'));
