@@ -76,8 +76,10 @@ _DIFF = """
              then kilolock.hide_digests(d.to_value, d.sensitive) else d.to_value end as "to",
            d.sensitive
     from kilolock.diff_attributes(($1)[1], ($1)[2], ($1)[3], ($1)[5]::boolean) d
-    where ($1)[4] is null or d.from_address like ($1)[4]
-      or case d.kind when 'output' then 'output.' || d.address else d.address end like ($1)[4]"""
+    where ($1)[4] is null
+      or d.from_address like any (array[($1)[4], ($1)[4] || '[%', ($1)[4] || '.%'])
+      or case d.kind when 'output' then 'output.' || d.address else d.address end
+        like any (array[($1)[4], ($1)[4] || '[%', ($1)[4] || '.%'])"""
 
 _SUMMARY = """
     select d.change, d.type, count(*) as count
@@ -92,7 +94,9 @@ _SUMMARY = """
       where (f.name, f.value, f.type, f.sensitive)
         is distinct from (t.name, t.value, t.type, t.sensitive)
     ) d
-    where ($1)[4] is null or d.address like ($1)[4] or d.from_address like ($1)[4]
+    where ($1)[4] is null
+      or d.address like any (array[($1)[4], ($1)[4] || '[%', ($1)[4] || '.%'])
+      or d.from_address like any (array[($1)[4], ($1)[4] || '[%', ($1)[4] || '.%'])
     group by d.part, d.change, d.type
     order by d.part, d.type, d.change"""
 
@@ -214,7 +218,10 @@ def diff(
 
 
 def _like(glob: str | None) -> str | None:
-    """A glob as a pattern of LIKE; brackets are part of addresses."""
+    """A glob as a pattern of LIKE; brackets are part of addresses.
+
+    What it matches stands for its instances and what is in it, as an address does elsewhere.
+    """
     if glob is None:
         return None
     meaning = {"*": "%", "?": "_", "%": r"\%", "_": r"\_", "\\": r"\\"}

@@ -12,7 +12,8 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from kilolock.console import directory_options
-from kilolock.discovery import Target
+from kilolock.discovery import SourceError, Target
+from kilolock.errors import FAULT
 from kilolock.output import printable
 
 if TYPE_CHECKING:
@@ -159,5 +160,8 @@ def summary(planned: Planned, most: int = 20) -> str:
 def write_private(path: Path, text: str) -> None:
     """Write a file that only its owner may read."""
     flags = os.O_WRONLY | os.O_CREAT | os.O_TRUNC
-    with open(os.open(path, flags, 0o600), "w", encoding="utf-8") as file:
-        file.write(text)
+    try:
+        with open(os.open(path, flags, 0o600), "w", encoding="utf-8") as file:
+            file.write(text)
+    except OSError as ex:
+        raise SourceError(f"{path} cannot be written: {ex.strerror}", FAULT) from None

@@ -217,6 +217,13 @@ def test_diff_goes_either_way_and_counts(ask: Kl, life: list[bytes]) -> None:  #
     assert summary("--from", "1", "--to", "2", "--address", "module.net.test.each[*]") == [
         ("create", "test", 1)
     ]
+    # An address stands for its instances, and for what is in it.
+    for address in ("module.net.test.each", "module.net", "module.n*.test"):
+        more = ("--from", "1", "--to", "2", "--address", address)
+        assert summary(*more) == [("create", "test", 1)]
+        (found,) = rows(ask("diff", "prod", "--format", "json", *more))
+        assert found["address"].startswith("module.net.test.each[")
+    assert summary("--from", "1", "--to", "2", "--address", "module.ne") == []
     assert summary("--from", "1", "--to", "2", "--address", "test_a") == []
     assert summary("--from", "1", "--to", "2", "--address", "output.v?c") == [
         ("update", "output", 1)

@@ -318,6 +318,8 @@ def test_nothing_to_change_and_what_cannot_be_planned(work: Configuration) -> No
     assert "Nothing to change" in work.kl("plan")
     work.write("vars.tf", 'variable "more" { default = 1 }')
     assert "nothing that can be planned by itself" in work.kl("plan", "-f", "vars.tf", status=2)
+    nowhere = work.kl("plan", "-f", "keyed.tf", "-o", "missing/spec.json", status=1)
+    assert "missing/spec.json cannot be written: No such file" in nowhere
     assert "Left out" in work.kl("plan", "-f", "vars.tf", "-f", "keyed.tf")
     assert "there is no file" in work.kl("plan", "-f", "missing.tf", status=2)
     # A folder stands for its files; one without any must not mean everything.
