@@ -19,6 +19,7 @@ declare
   c_resources constant text := e',\n  "resources": [';
   c_checks    constant text := e',\n  "check_results": ';
   c_close     constant text := e'\n      ]\n    }';
+  c_between   constant text := c_close || ',';
   c_end       constant text := e'\n  ]';
   v_count     constant integer := cardinality(p_parts);
   v_first     integer := 1;
@@ -30,7 +31,8 @@ declare
   v_body      text[];
   v_edit      record;
 begin
-  -- The parts from v_first to v_last hold resources. Terraform before 1.2 wrote no check results after them.
+  -- The parts from v_first to v_last hold resources, in v_body these alone, and the end of a block before the first of theirs.
+  -- Terraform before 1.2 wrote no check results after them.
   loop
     v_at := strpos(p_parts[v_first], c_resources);
     exit when v_at > 0;
@@ -41,7 +43,7 @@ begin
   end loop;
   v_head := array_to_string(p_parts[:v_first - 1], '') || left(p_parts[v_first], v_at - 1);
   v_body := p_parts;
-  v_body[v_first] := right(p_parts[v_first], 1 - v_at - length(c_resources));
+  v_body[v_first] := c_between || right(p_parts[v_first], 1 - v_at - length(c_resources));
   loop
     v_at := strpos(v_body[v_last], c_close || c_end || c_checks);
     exit when v_at > 0 or v_last = v_first;
@@ -60,25 +62,37 @@ begin
   v_body[v_last] := left(v_body[v_last], v_at - 1);
 
   if p_delta -> 'put' <> '[]' or p_delta -> 'remove' <> '[]' then
-    select e.places, e.texts into places, texts
-    from kilolock._edit_resources(v_body, v_first, v_last, p_delta -> 'put', p_delta -> 'remove') e;
+    v_edit := kilolock._edit_resources(v_body, v_first, v_last, p_delta -> 'put', p_delta -> 'remove');
+    for n in 1 .. cardinality(v_edit.places) loop
+      v_body[v_edit.places[n]] := v_edit.texts[n];
+    end loop;
   end if;
-  for n in 1 .. v_count loop
-    -- The serial is in the first, and what follows the resources may be in several.
-    continue when n = any (places) or n > v_first and (n < v_last or p_delta -> 'check_results' = '{}');
-    places := places || n;
-    texts := texts || case when n between v_first and v_last then v_body[n] else '' end;
+  v_at := v_first;
+  while v_body[v_at] = '' and v_at < v_last loop
+    v_at := v_at + 1;
   end loop;
+  -- Without any instance a document is cut by another rule.
+  if v_body[v_at] = '' then
+    raise exception 'another layout' using errcode = 'KLX03';
+  end if;
+  v_body[v_at] := right(v_body[v_at], -length(c_between));
 
   -- What stands around the resources comes back.
   head := kilolock._edit_head(v_head, p_serial, p_delta -> 'outputs');
-  v_at := array_position(places, v_first);
-  texts[v_at] := head || c_resources || texts[v_at];
-  v_at := array_position(places, v_last);
-  if v_at is not null then
-    texts[v_at] := texts[v_at] || c_close || c_end || case
-      when p_delta -> 'check_results' = '{}' then v_rest else kilolock._edit_tail(v_tail, p_delta -> 'check_results') end;
+  v_body[v_first] := head || c_resources || v_body[v_first];
+  if p_delta -> 'check_results' <> '{}' then
+    v_rest := kilolock._edit_tail(v_tail, p_delta -> 'check_results');
   end if;
+  v_body[v_last] := v_body[v_last] || c_close || c_end || v_rest;
+  for n in 1 .. v_count loop
+    if n < v_first or n > v_last and p_delta -> 'check_results' <> '{}' then
+      v_body[n] := '';
+    end if;
+    if v_body[n] <> p_parts[n] then
+      places := places || n;
+      texts := texts || v_body[n];
+    end if;
+  end loop;
 end;
 $$;
 

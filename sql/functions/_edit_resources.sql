@@ -4,8 +4,8 @@
 -- instance. An instance that is the first of its block has the block's first lines for an opening, after the end of the block
 -- before; any other has a comma. So it takes no more than to change the row, and to write the openings by the same rule.
 --
--- p_parts  the texts of the document's chunks. Those from p_first to p_last have resources: from what follows the opening
---          bracket to the end of the last instance. They are known to be in Terraform's layout
+-- p_parts  the texts of the document's chunks. Those from p_first to p_last have its resources and nothing else, as if one
+--          more block ended before them and the last did not end. They are known to be in Terraform's layout
 -- p_put, p_remove  as _edit_blocks takes them
 -- places, texts    which parts change, and their texts then
 --
@@ -16,9 +16,6 @@ create or replace function kilolock._edit_resources(
   language plpgsql
   immutable
   set search_path = pg_catalog, pg_temp
-  set work_mem = '256MB'
-  set enable_mergejoin = off
-  set jit = off
 as $$
 declare
   c_start constant text := e'\n        {\n';
@@ -26,17 +23,9 @@ declare
   c_close constant text := e'\n      ]\n    }';
   c_key   constant text := '          "index_key": ';
   v_is_sure boolean;
-  v_at      integer;
 begin
-  with part as materialized (
-    -- As if there were the end of a block before the first one, too.
-    select p.n, case when p.n = p_first then c_close || ',' || p.data else p.data end as data
-    from unnest(p_parts) with ordinality p(data, n)
-    where p.n between p_first and p_last
-  ),
-  edit as materialized (
-    select e.n, e.value ? 'row_id' as is_there, e.value ->> 'instance' as instance,
-           array[b.module, e.value ->> 'mode', e.value ->> 'type', e.value ->> 'name'] collate "C" as block_place, b.key as block_key,
+  with edit as materialized (
+    select e.n, e.value ? 'row_id' as is_there, e.value ->> 'instance' as instance, b.key as block_key,
            b.key || e',\n      "provider": ' || kilolock._write_string(e.value ->> 'provider') || e',\n      "instances": [' as opening,
            k.index_key, coalesce(e.value ->> 'deposed', '') as deposed,
            kilolock._instance_order(k.index_key, e.value ->> 'deposed') as place,
@@ -44,77 +33,84 @@ begin
              when 'string' then kilolock._write_string(k.index_key #>> '{}') else k.index_key::text end, '') as key_line
     from jsonb_array_elements(p_put || p_remove) with ordinality e(value, n)
     cross join lateral (
-      select coalesce(e.value ->> 'module', '') as module,
-             concat(c_close, e',\n    {\n', '      "module": ' || kilolock._write_string(nullif(e.value ->> 'module', '')) || e',\n',
+      select concat(c_close, e',\n    {\n', '      "module": ' || kilolock._write_string(nullif(e.value ->> 'module', '')) || e',\n',
                e'      "mode": ', kilolock._write_string(e.value ->> 'mode'), e',\n      "type": ', kilolock._write_string(e.value ->> 'type'),
                e',\n      "name": ', kilolock._write_string(e.value ->> 'name')) as key
     ) b
     cross join lateral (select nullif(e.value -> 'index_key', 'null') as index_key) k
   ),
-  -- Every block: in which part it begins, and with which lines.
+  -- All blocks: the part in which each begins, and the one in which it ends.
   block as materialized (
-    select row_number() over (order by x.n, x.m) as block_n, x.n, x.opening,
-           lead(x.n, 1, p_last::bigint) over (order by x.n, x.m) as until,
-           split_part(x.opening, e',\n      "provider": ', 1) as key
+    select row_number() over (order by x.n, x.m) as block_n, x.n, lead(x.n, 1, p_last::bigint) over (order by x.n, x.m) as until, x.key
     from (
-      select p.n, b.m, c_close || left(b.text, strpos(b.text, e'\n      "instances": [') + 20) as opening
-      from part p
+      select p.n, b.m, c_close || split_part(b.text, e',\n      "provider": ', 1) as key
+      from unnest(p_parts) with ordinality p(data, n)
       cross join lateral string_to_table(c_end || p.data, c_end || c_close) with ordinality b(text, m)
-      where b.m > 1
+      where p.n between p_first and p_last and b.m > 1
+      offset 0
     ) x
   ),
-  -- Parts that begin in the middle of a block, and with which of its instances.
-  middle as materialized (
-    select p.n, kilolock._entry_order(right(split_part(p.data, c_end, 1), -1)) as place
-    from part p
-    where starts_with(p.data, ',' || c_start)
+  -- The parts, with how many blocks begin before them, and what they begin with: an instance, or their first block.
+  part as materialized (
+    select p.n, coalesce(max(b.last) over (order by p.n rows between unbounded preceding and 1 preceding), 0) as blocks_before,
+           b.last, b.first,
+           case when starts_with(p.data, ',' || c_start) then kilolock._entry_order(right(split_part(p.data, c_end, 1), -1)) end as place
+    from unnest(p_parts) with ordinality p(data, n)
+    left join (select k.n, min(k.block_n) as first, max(k.block_n) as last from block k group by k.n) b on b.n = p.n
+    where p.n between p_first and p_last
   ),
+  -- In the middle of a block: into the last part that begins with nothing which Terraform's order has behind the instance.
   touched as materialized (
-    select e.n as edit_n, e.is_there, e.instance, e.opening, e.place, b.block_n,
-           coalesce((select max(m.n) from middle m where m.n > b.n and m.n <= b.until and m.place <= e.place), b.n) as n
+    select e.n as edit_n, e.is_there, e.instance, e.opening, e.place, b.block_n, b.n as block_part,
+           coalesce((select max(p.n) from part p where p.n > b.n and p.n <= b.until and p.place <= e.place), b.n) as n
     from edit e
     join block b on b.key = e.block_key
   ),
   -- A new block goes before the first that Terraform's order has behind it.
   new_block as materialized (
-    select -row_number() over (order by b.block_place) as block_n, b.key, b.opening, o.n, o.block_n as next_block_n
+    select -row_number() over (order by x.place) as block_n, x.key, x.opening, b.n, b.block_n as next_block_n
     from (
-      select e.block_key as key, e.block_place, min(e.opening) as opening
+      select e.block_key as key, kilolock._block_place(e.block_key) as place, min(e.opening) as opening
       from edit e
-      where e.block_key not in (select b.key from block b)
-      group by e.block_key, e.block_place
-    ) b
+      where not exists (select from touched t where t.edit_n = e.n)
+      group by e.block_key
+    ) x
     left join lateral (
-      select k.n, k.block_n
-      from block k
-      cross join lateral json_to_record(('{' || right(k.key, -length(c_close || e',\n    {')) || '}')::json)
-        j(module text, mode text, type text, name text)
-      where array[coalesce(j.module, ''), j.mode, j.type, j.name] collate "C" > b.block_place
-      order by k.block_n
+      select p.first, p.last
+      from part p
+      join block k on k.block_n = p.first
+      where kilolock._block_place(k.key) <= x.place or p.n = p_first
+      order by p.n desc
       limit 1
+    ) p on true
+    left join lateral (
+      select coalesce(min(k.block_n), p.last + 1) as block_n
+      from block k
+      where k.block_n between p.first and p.last and kilolock._block_place(k.key) > x.place
     ) o on true
+    left join block b on b.block_n = o.block_n
   ),
   -- The parts to look into. Where an instance goes, the next one may have to begin its block.
   reach as materialized (
-    select r.n, (select coalesce(max(b.block_n), 0) from block b where b.n < r.n) as blocks_before
-    from (
+    select p.n, p.blocks_before
+    from part p
+    where p.n in (
       select t.n from touched t
-      union
-      select t.n + 1 from touched t where t.instance is null and t.n < p_last
-      union
+      union all
+      select t.n + 1 from touched t where t.instance is null
+      union all
       select coalesce(b.n, p_last) from new_block b
-      union
-      select p_last - 1 from new_block b where b.n is null and p_last > p_first
-    ) r
+      union all
+      select p_last - 1 from new_block b where b.n is null)
   ),
   entry as materialized (
-    select e.n, e.m, e.is_first, e.blocks_before + count(*) filter (where e.is_first) over (partition by e.n order by e.m) as block_n,
-           e.instance
+    select e.n, e.m, e.opening, e.instance,
+           e.blocks_before + count(e.opening) over (partition by e.n order by e.m) as block_n
     from (
-      select r.n, r.blocks_before, e.m, not c.is_next as is_first,
+      select r.n, r.blocks_before, e.m, case when not c.is_next then left(e.text, strpos(e.text, c_start) - 1) end as opening,
              right(e.text, case when c.is_next then -1 else 1 - strpos(e.text, c_start) end) as instance
       from reach r
-      cross join lateral string_to_table((select left(p.data, -length(c_end)) from part p where p.n = r.n), c_end) with ordinality e(text, m)
+      cross join lateral string_to_table(left(p_parts[r.n], -length(c_end)), c_end) with ordinality e(text, m)
       cross join lateral (select starts_with(e.text, ',' || c_start) as is_next offset 0) c
       offset 0
     ) e
@@ -146,7 +142,7 @@ begin
     cross join lateral (
       select x.n, x.m, x.block_n
       from entry x
-      where b.n is null or x.block_n = b.next_block_n and x.is_first
+      where b.n is null or x.block_n = b.next_block_n and x.opening is not null
       order by x.n desc, x.m desc
       limit 1
     ) e
@@ -166,7 +162,7 @@ begin
     from arrival a
   ),
   opening as (
-    select b.block_n, b.opening from block b
+    select e.block_n, e.opening from entry e where e.opening is not null
     union all
     select b.block_n, b.opening from new_block b
   ),
@@ -180,9 +176,10 @@ begin
     left join opening o on o.block_n = k.block_n
     group by k.n
   )
+  -- Every block begins as it should, those of the edits with the same provider, and every edit has found its place.
   select array_agg(r.n::integer order by r.n), array_agg(coalesce(w.data, '') order by r.n),
-         not exists (select from block b where not starts_with(b.opening, c_close || e',\n    {\n'))
-         and not exists (select from touched t join block b on b.block_n = t.block_n where t.opening <> b.opening)
+         not exists (select from block b where not starts_with(b.key, c_close || e',\n    {\n'))
+         and not exists (select from touched t where strpos(c_end || p_parts[t.block_part], c_end || t.opening) = 0)
          and not exists (select from new_block b join edit d on d.block_key = b.key where d.opening is distinct from b.opening)
          and (select count(*) from edit d) = (select count(*) from found f) + (select count(*) from arrival a)
          and (select count(*) from edit d where d.is_there) = (select count(*) from found f)
@@ -192,18 +189,6 @@ begin
 
   if v_is_sure is not true then
     raise exception 'another layout' using errcode = 'KLX03';
-  end if;
-  -- The end of no block goes again, from whatever is the first now. What follows a part that loses an instance is here too.
-  if places[1] = p_first then
-    v_at := 1;
-    while texts[v_at] = '' loop
-      v_at := v_at + 1;
-    end loop;
-    -- Without any instance the document is cut by another rule.
-    if v_at > cardinality(places) then
-      raise exception 'another layout' using errcode = 'KLX03';
-    end if;
-    texts[v_at] := right(texts[v_at], -length(c_close || ','));
   end if;
 end;
 $$;
