@@ -61,7 +61,7 @@ begin
   ),
   -- In the middle of a block: into the last part that begins with nothing which Terraform's order has behind the instance.
   touched as materialized (
-    select e.n as edit_n, e.is_there, e.instance, e.opening, e.place, b.block_n, b.n as block_part,
+    select e.n as edit_n, e.is_there, e.instance, e.opening, e.key_line, e.index_key, e.deposed, e.place, b.block_n, b.n as block_part,
            coalesce((select max(p.n) from part p where p.n > b.n and p.n <= b.until and p.place <= e.place), b.n) as n
     from edit e
     join block b on b.key = e.block_key
@@ -105,6 +105,7 @@ begin
   ),
   entry as materialized (
     select e.n, e.m, e.opening, e.instance,
+           case when starts_with(split_part(e.instance, e'\n', 3), c_key) then rtrim(split_part(e.instance, e'\n', 3), ',') else '' end as key_line,
            e.blocks_before + count(e.opening) over (partition by e.n order by e.m) as block_n
     from (
       select r.n, r.blocks_before, e.m, case when not c.is_next then left(e.text, strpos(e.text, c_start) - 1) end as opening,
@@ -116,14 +117,16 @@ begin
     ) e
   ),
   found as materialized (
-    select d.n as edit_n, e.n, e.m, d.instance
-    from edit d
-    join touched t on t.edit_n = d.n
-    join entry e on e.n = t.n and e.block_n = t.block_n
-    cross join lateral (select split_part(e.instance, e'\n', 3) as line offset 0) l
-    cross join lateral kilolock._split_instances('[' || e.instance || c_end || e'\n      ]') i
-    where d.is_there and d.key_line = case when starts_with(l.line, c_key) then rtrim(l.line, ',') else '' end
-      and i.is_laid_out and i.index_key is not distinct from d.index_key and i.deposed = d.deposed
+    select x.n, x.m, x.instance
+    from (
+      select e.n, e.m, t.instance, t.index_key, t.deposed, e.instance as old_instance
+      from touched t
+      join entry e on e.n = t.n and e.block_n = t.block_n and e.key_line = t.key_line
+      where t.is_there
+      offset 0
+    ) x
+    cross join lateral kilolock._split_instances('[' || x.old_instance || c_end || e'\n      ]') i
+    where i.is_laid_out and i.index_key is not distinct from x.index_key and i.deposed = x.deposed
   ),
   arrival as materialized (
     -- A new instance goes before the first of its block that Terraform's order has behind it.
