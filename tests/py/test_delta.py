@@ -368,6 +368,8 @@ def large_delta(dice: random.Random, document: dict[str, Any]) -> dict[str, Any]
             block["module"] = dice.choice(["", "module.a", 'module.b["k.2"]', "module.z"])
         key = dice.choice([None, dice.randrange(400), f"a.{dice.randrange(10**4)}"])
         puts.append({**block, "instance": go(instance(dice, key)).decode()})
+    if puts and dice.randrange(8) == 0:
+        dice.choice(puts)["provider"] = OTHER
     outputs = {f"o{dice.randrange(99)}": '{"value":{"k":{}},"type":"string"}' for _ in range(2)}
     check = {"object_kind": "resource", "config_addr": f"test.n{dice.randrange(130)}"}
     return {
@@ -378,6 +380,14 @@ def large_delta(dice: random.Random, document: dict[str, Any]) -> dict[str, Any]
     }
 
 
+CHUNKS = """
+  select c.data
+  from kilolock.states s
+  join kilolock.version_documents d on d.id = s.current_version_id
+  cross join unnest(d.chunk_ids) with ordinality i(id, n)
+  join kilolock.document_chunks c on c.id = i.id
+  where s.name = %s
+  order by i.n"""
 IDS = """
   select r.address, r.id
   from kilolock.resources r
@@ -445,6 +455,7 @@ def test_a_delta_of_a_large_state_writes_what_a_post_would(connection: Any, seed
         # Terraform's layout, with an instance before and after in every block.
         full = as_go and instances and document["resources"]
         full = full and all(b["instances"] for b in document["resources"])
+        full = full and all(p["provider"] == PROVIDER for p in delta["put"])
         assert head[5] or not full, "the quick way is taken"
         # Terraform's own write of the same is nothing new: neither a chunk nor a row.
         assert write(connection, name, body)[1]["changed"] is False
@@ -456,3 +467,159 @@ def test_a_delta_of_a_large_state_writes_what_a_post_would(connection: Any, seed
     for version, held in versions.items():
         assert get(connection, name, version) == held
         assert rows_of(connection, AT, name, version) == expected_rows(json.loads(held))
+
+
+BLOCK = """
+    {
+      "mode": "managed",
+      "type": "test",
+      "name": "b",
+      "provider": "p",
+      "instances": [
+        {"index_key": 1, "attributes": {}}
+      ]
+    }"""
+# What is not, or not quite, as Terraform writes it.
+ODDITIES = {
+    "an instance in a line": lambda t: re.sub(
+        r"(?s)(\},)\n        \{\n( +\"index_key\": 2,.*?)\n        \}",
+        lambda m: m[1] + "{" + re.sub(r"\n *", "", m[2]) + "}",
+        t,
+        count=1,
+    ),
+    "blanks between instances": lambda t: t.replace(
+        "        },\n        {", "        } ,\n        {"
+    ),
+    "blanks between blocks": lambda t: t.replace("    },\n    {", "    }, \n    {"),
+    "a block's lines in another order": lambda t: t.replace(
+        '"mode": "managed",\n      "type": "test",', '"type": "test",\n      "mode": "managed",', 1
+    ),
+    "a member more": lambda t: t.replace('"name": "b",', '"name": "b",\n      "each": "list",'),
+    "a name twice": lambda t: t.replace('"name": "b",', '"name": "z",\n      "name": "b",'),
+    "a name escaped": lambda t: t.replace('"name": "b",', '"name": "\\u0062",'),
+    "a key that comes last": lambda t: re.sub(
+        r"(?s)\n          \"index_key\": 1,(.*?)\n        \}",
+        r'\1,\n          "index_key": 1\n        }',
+        t,
+    ),
+    "a block without instances": lambda t: re.sub(
+        r'(?s)("name": "b",.*?"instances": )\[.*?\n      \]', r"\1[]", t
+    ),
+    "a block in an instance": lambda t: t.replace(
+        '"x": 1', f'"x": 1, "y": [{BLOCK}\n  ],\n  "check_results": [{BLOCK}\n  ]'
+    ),
+    "a block in an output": lambda t: t.replace(
+        '"outputs": {}', f'"outputs": {{"o": {{"value": [{BLOCK}\n  ], "type": "string"}}}}'
+    ),
+    "more between the resources and the check results": lambda t: t.replace(
+        ',\n  "check_results"', f',\n  "more": [{BLOCK}\n  ],\n  "check_results"'
+    ),
+    "blocks in check results": lambda t: t.replace(
+        '"check_results": null', f'"check_results": [{BLOCK}\n  ]'
+    ),
+    "no line break at the end": lambda t: t.rstrip(),
+}
+
+
+@pytest.mark.parametrize("how", ODDITIES)
+def test_what_is_nearly_in_terraforms_layout_keeps_every_token(connection: Any, how: str) -> None:
+    document = small()
+    first = document["resources"][0]
+    document["resources"] = [
+        first
+        | {"name": n, "instances": [{"index_key": k} | first["instances"][0] for k in (1, 2, 3)]}
+        for n in "abc"
+    ]
+    plain = go(document).decode()
+    text = ODDITIES[how](plain)
+    assert text != plain
+    name = f"odd-{next(counter)}"
+    assert write(connection, name, text.encode())[0] is None
+    put = {"mode": "managed", "type": "test", "provider": PROVIDER}
+    made = {"schema_version": 0}
+    for n, (keys, removed) in enumerate([([1], []), ([0, 2, 4], []), ([], [2]), ([1, 3], [])]):
+        delta: dict[str, Any] = {
+            "put": [
+                put
+                | {
+                    "name": b,
+                    "instance": json.dumps({"index_key": k, **made, "attributes": {"n": n}}),
+                }
+                for b in ("aa", "b", "c")
+                for k in keys
+            ],
+            "remove": [{"address": f"test.{b}[{k}]"} for b in "ac" for k in removed],
+        }
+        keys_of = [
+            (model.block_key(model.parse(json.dumps(first | {"name": b}))), (1, k, b"", b""))
+            for b in "ac"
+            for k in removed
+        ]
+        wanted = model.edit(text, delta, keys_of, n + 2)
+        write_delta(connection, name, delta)
+        text = get(connection, name, None).decode()
+        assert model.lay_out(model.parse(text)) == model.parse(wanted)
+        assert rows_of(connection, LIVE, name) == expected_rows(json.loads(text))
+        assert write(connection, name, text.encode())[1]["changed"] is False
+
+
+def test_every_edit_at_the_border_of_chunks_writes_what_a_post_would(connection: Any) -> None:
+    document = small()
+    held = {"schema_version": 0, "attributes": {"id": "a"}}
+    document["resources"] = [
+        {"mode": "managed", "type": "test", "name": f"n{b:03}", "provider": PROVIDER}
+        | {"instances": [{"index_key": k} | held for k in (1, 3, 5)[: b % 4]]}
+        for b in range(400)
+        if b % 4
+    ]
+    name = "borders"
+    body = go(document).decode()
+    write(connection, name, body.encode())
+    serial = 1
+    tried = set()
+    while True:
+        entries = [(b, i) for b in json.loads(body)["resources"] for i in b["instances"]]
+        at = 0
+        for (chunk,) in connection.execute(CHUNKS, (name,)).fetchall():
+            at += chunk.count("\n        }")
+            if 0 < at < len(entries) and entries[at - 1][0]["name"] not in tried:
+                break
+        else:
+            break
+        (left, last), (right, after) = entries[at - 1 : at + 1]
+        tried |= {left["name"]}
+
+        def put(block: Any, key: int) -> dict[str, Any]:
+            kept = {k: v for k, v in block.items() if k != "instances"}
+            return kept | {"instance": json.dumps({"index_key": key} | held | {"attributes": {}})}
+
+        for puts, removes in [
+            ([put(left, last["index_key"])], []),
+            ([put(left, last["index_key"] + 1)], []),
+            ([put(right, after["index_key"] - 1)], []),
+            ([put(left | {"name": left["name"] + "x"}, 1)], []),
+            ([], [(left, last)]),
+            ([put(right, 6)], [(right, after)]),
+            ([], [(left, last), (right, after)]),
+        ]:
+            delta = {
+                "put": puts,
+                "remove": [{"address": f"test.{b['name']}[{i['index_key']}]"} for b, i in removes],
+            }
+            removed = [
+                (model.block_key(model.parse(json.dumps(b))), (1, i["index_key"], b"", b""))
+                for b, i in removes
+            ]
+            wanted = model.edit(body, delta, removed, serial + 1)
+            with connection.transaction(force_rollback=True):
+                write_delta(connection, name, delta)
+                assert get(connection, name, None).decode() == wanted
+                assert rows_of(connection, LIVE, name) == expected_rows(json.loads(wanted))
+                assert write(connection, name, wanted.encode())[1]["changed"] is False
+        # And on with another document, whose borders are others.
+        delta = {"put": [put(left, 99)], "remove": []}
+        serial += 1
+        write_delta(connection, name, delta)
+        body = model.edit(body, delta, [], serial)
+        assert get(connection, name, None).decode() == body
+    assert len(tried) > 2
