@@ -29,7 +29,7 @@ from kilolock.discovery import SourceError, recorded_target
 from kilolock.errors import AWAY, BAD_INPUT, CONFLICT, DONE, FAULT
 from kilolock.interrupts import Interrupts
 from kilolock.keeper import terraform_running
-from kilolock.output import printable
+from kilolock.output import printable, unread
 from kilolock.planning import (
     Planned,
     Request,
@@ -217,7 +217,10 @@ def _accept(planned: Planned, options: Options, tick: Callable[[], None] | None 
 
     if options.spec:
         check_actions(options.spec, planned)
-    click.echo("\n" + summary(planned))
+    try:
+        click.echo("\n" + summary(planned))
+    except BrokenPipeError:
+        unread(sys.stdout)
     if planned.changes_nothing:
         return False
     judge(planned.quota)

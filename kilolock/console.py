@@ -16,7 +16,7 @@ import click
 
 from kilolock import errors
 from kilolock.discovery import SourceError, Target, discover
-from kilolock.output import FORMATS, printable, render
+from kilolock.output import FORMATS, printable, render, unread
 
 if TYPE_CHECKING:
     from kilolock.output import Answer
@@ -24,6 +24,10 @@ if TYPE_CHECKING:
 ALL_ROWS = 1_000_000
 
 _STATE = "select s.id from kilolock.states s where s.name = ($1)[1]"
+
+
+class _Unread(Exception):
+    """Whoever read the output has seen enough."""
 
 
 class Group(click.Group):
@@ -44,6 +48,14 @@ class Group(click.Group):
             self.add_command(getattr(import_module(self._lazy[cmd_name]), name))
         return super().get_command(ctx, cmd_name)
 
+    def invoke(self, ctx: click.Context) -> Any:
+        """Run a command whose output may be read in part only."""
+        try:
+            return super().invoke(ctx)
+        except BrokenPipeError:
+            # Click would call that a failure.
+            raise _Unread from None
+
     def main(self, *args: Any, **extra: Any) -> NoReturn:
         """Run a command and leave with its exit status."""
         extra["standalone_mode"] = False
@@ -51,7 +63,7 @@ class Group(click.Group):
         gc.disable()
         try:
             result = super().main(*args, **extra)
-            sys.stdout.flush()
+            _flush()
         except SourceError as ex:
             _leave(str(ex), ex.exit_status, ex.hint)
         except click.exceptions.Exit as ex:
@@ -65,9 +77,8 @@ class Group(click.Group):
             _leave(ex.format_message(), errors.BAD_INPUT, hint)
         except (click.Abort, KeyboardInterrupt):
             sys.exit(130)
-        except BrokenPipeError:
-            # Whoever read the output has seen enough; the interpreter must not try to flush again.
-            os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        except _Unread:
+            unread(sys.stdout)
             sys.exit(errors.DONE)
         except OSError as ex:
             _leave(str(ex), errors.FAULT)
@@ -226,7 +237,10 @@ def say(text: str) -> None:
 
 def tell(text: str) -> None:
     """Write a line of plain words to standard error; names in it may hold any character."""
-    click.echo(printable(text), err=True)
+    try:
+        click.echo(printable(text), err=True)
+    except BrokenPipeError:
+        unread(sys.stderr)
 
 
 def moment(text: str | None) -> str | None:
@@ -245,6 +259,13 @@ def moment(text: str | None) -> str | None:
             count = seconds // length
             return f"{when:%Y-%m-%d %H:%M:%S %Z} ({count} {unit}{'s' if count > 1 else ''} ago)"
     return f"{when:%Y-%m-%d %H:%M:%S %Z} (just now)"
+
+
+def _flush() -> None:
+    try:
+        sys.stdout.flush()
+    except BrokenPipeError:
+        unread(sys.stdout)
 
 
 def _leave(message: str, exit_status: int, hint: str | None = None) -> NoReturn:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 import re
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
@@ -123,6 +124,12 @@ def render(answer: Answer, fmt: str) -> str:
     return "".join(
         line + "\n" for line in to_table(headers, ([cell(v) for v in row] for row in answer.rows))
     )
+
+
+def unread(stream: Any) -> None:
+    """Nobody reads a stream any more: let what follows go nowhere, without an error."""
+    with open(os.devnull, "wb") as nowhere:
+        os.dup2(nowhere.fileno(), stream.fileno())
 
 
 def size(octets: int) -> str:

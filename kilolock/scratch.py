@@ -39,6 +39,7 @@ from kilolock.children import die_with_parent
 from kilolock.discovery import SourceError
 from kilolock.errors import BAD_INPUT, FAULT
 from kilolock.keeper import started, terraform_running
+from kilolock.output import unread
 
 KEEP = "keep"
 """A file of this name says that what a killed kl left is still needed."""
@@ -420,5 +421,9 @@ def _read_record(file: Path) -> dict[str, Any] | None:
 def _copy(printed: IO[bytes], show: IO[str] | None) -> None:
     data = printed.read()
     if data and show:
-        show.buffer.write(data)  # type: ignore[attr-defined]
-        show.flush()
+        try:
+            show.buffer.write(data)  # type: ignore[attr-defined]
+            show.flush()
+        except BrokenPipeError:
+            # Whoever has seen enough does not mean to end what is under way.
+            unread(show)

@@ -9,6 +9,7 @@ import random
 import re
 import shutil
 import signal
+import subprocess
 import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
@@ -439,6 +440,27 @@ def test_interrupting_releases_everything(
     assert sorted(run[0] for run in psql(RUNS)) == ["aborted", "failed"]
     assert psql(HELD) == [(0,)]
     assert made(other, "a") == [] and ids(work, "a") == [made(work, "a")[-1]]
+
+
+@pytest.mark.parametrize("until_line", ["Terraform used", "Creating..."])
+def test_an_apply_goes_on_when_nobody_reads_what_it_prints(
+    work: Configuration, psql: Any, until_line: str
+) -> None:
+    command = subprocess.Popen(
+        work.kl_command("apply", "-f", "a.tf", "--var=a=2", "--yes"),
+        cwd=work.folder,
+        env=work.kl_env(),
+        stdin=subprocess.DEVNULL,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.STDOUT,
+    )
+    assert command.stdout
+    while until_line.encode() not in command.stdout.readline():
+        pass
+    command.stdout.close()
+    assert command.wait(60) == 0
+    assert psql(RUNS) == [("committed", 2, None)]
+    assert ids(work, "a") == [made(work, "a")[1]]
 
 
 def test_an_aborted_run_is_stopped_and_what_it_made_is_kept(

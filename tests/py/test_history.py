@@ -4,10 +4,14 @@ from __future__ import annotations
 
 import base64
 import json
+import os
+import subprocess
+import sys
 import threading
 from typing import Any
 
 import pytest
+from conftest import CHECKOUT
 from test_cli import Kl, ask, failed, kl  # noqa: F401
 from test_http import STATES, document
 
@@ -247,6 +251,23 @@ def test_diff_refuses_what_is_not_there(ask: Kl, life: list[bytes], kld: Any) ->
     failed(ask("diff", "young"), 3)
     assert kld.request("DELETE", f"{STATES}/young")[0] == 200
     assert "@1 is the last" in failed(ask("diff", "young", "--from", "1"), 3)
+
+
+def test_a_reader_that_has_seen_enough_is_no_failure(kl: Kl, kld: Any) -> None:  # noqa: F811
+    write(kld, 1, **{f"r{n}": [instance(id="x" * 1000)] for n in range(300)})
+    write(kld, 2)
+    call = [sys.executable, "-c", "from kilolock.cli import main; main(prog_name='kl')", "diff"]
+    for more in (["--format", "json"], ["--format", "unified"], []):
+        command = subprocess.Popen(
+            [*call, "prod", *more],
+            env={"PATH": os.environ["PATH"], "PYTHONPATH": str(CHECKOUT), "KL_STATE_URL": kld.url},
+            stdout=subprocess.PIPE,
+            stderr=subprocess.PIPE,
+        )
+        assert command.stdout and command.stderr
+        command.stdout.close()
+        said = command.stderr.read().decode()
+        assert command.wait(60) == 0 and "Error" not in said and "Broken" not in said, said
 
 
 def test_prune_shows_then_removes(ask: Kl, three: list[bytes], kld: Any) -> None:  # noqa: F811
