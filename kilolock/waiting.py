@@ -7,8 +7,7 @@ from collections.abc import Callable
 from datetime import datetime
 from typing import Any
 
-import click
-
+from kilolock.console import tell
 from kilolock.discovery import SourceError
 from kilolock.errors import LOCKED
 from kilolock.output import printable
@@ -80,14 +79,15 @@ class Waiting:
             lines += [f"  {describe(blocker)}" for blocker in blockers[:_MOST]]
             if count > _MOST:
                 lines.append(f"  … and {count - _MOST} more")
-            click.echo("\n".join(lines), err=True)
+            for line in lines:
+                tell(line)
         left = POLL_S if self._timeout_s is None else min(POLL_S, self._timeout_s - waited)
         self._sleep(max(left, 0.01))
 
     def over(self) -> None:
         """Say that it goes on, if there was anything to wait for."""
         if self._began is not None:
-            click.echo(f"Going on after {self._clock() - self._began:.0f} s.", err=True)
+            tell(f"Going on after {self._clock() - self._began:.0f} s.")
 
 
 def describe(blocker: dict[str, Any]) -> str:

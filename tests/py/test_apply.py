@@ -442,10 +442,14 @@ def test_interrupting_releases_everything(
     assert made(other, "a") == [] and ids(work, "a") == [made(work, "a")[-1]]
 
 
-@pytest.mark.parametrize("until_line", ["Terraform used", "Creating..."])
+@pytest.mark.parametrize("until_line", ["Terraform used", "Waiting for state", "Creating..."])
 def test_an_apply_goes_on_when_nobody_reads_what_it_prints(
-    work: Configuration, psql: Any, until_line: str
+    work: Configuration, kld: Any, psql: Any, until_line: str
 ) -> None:
+    holder = json.dumps({"ID": "11111111-2222", "Who": "ann@box"})
+    waits = until_line.startswith("Waiting")
+    if waits:
+        assert kld.request("LOCK", "/v1/states/shared", holder)[0] == 200
     command = subprocess.Popen(
         work.kl_command("apply", "-f", "a.tf", "--var=a=2", "--yes"),
         cwd=work.folder,
@@ -458,6 +462,10 @@ def test_an_apply_goes_on_when_nobody_reads_what_it_prints(
     while until_line.encode() not in command.stdout.readline():
         pass
     command.stdout.close()
+    if waits:
+        # It says so every 5 seconds.
+        time.sleep(6)
+        assert kld.request("UNLOCK", "/v1/states/shared", holder)[0] == 200
     assert command.wait(60) == 0
     assert psql(RUNS) == [("committed", 2, None)]
     assert ids(work, "a") == [made(work, "a")[1]]
