@@ -285,6 +285,7 @@ def _check_shape(spec: dict[str, Any]) -> None:
         (state["name"], str),
         (state["workspace"], str | None),
         (state["environment"], str | None),
+        (state["lineage"], str | None),
         *((name, str) for name in (*scope["files"], *scope["extra_targets"])),
     ]
     for action in spec["actions"]:
@@ -309,7 +310,10 @@ def check_files(spec: dict[str, Any], request: Request) -> None:
 
 
 def check_actions(spec: dict[str, Any], planned: Planned) -> None:
-    """Refuse a spec whose actions are not those that are planned now."""
+    """Refuse a spec whose state or whose actions are not those that are planned now."""
+    lineage = spec["state"]["lineage"]
+    if lineage and planned.base.lineage != lineage:
+        raise stale(f"the state has lineage {planned.base.lineage or 'none'} now, not {lineage}")
     before = {_action_key(a): a["actions"] for a in spec["actions"]}
     now = {_action_key(a): a["actions"] for a in planned.actions()}
     differing = sorted(

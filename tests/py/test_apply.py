@@ -251,6 +251,10 @@ def test_a_plan_spec_is_kept_to_the_letter(work: Configuration, psql: Any) -> No
     spec = f"{work.folder}/spec.json"
     assert f"in {work.folder}" in parent.kl("apply", "--plan-spec", spec, "--yes", status=2)
     whole = json.loads((work.folder / "spec.json").read_text())
+    other = {**whole, "state": {**whole["state"], "lineage": "another"}}
+    (work.folder / "edited.json").write_text(json.dumps(other))
+    refused = work.kl("apply", "--plan-spec", "edited.json", "--yes", status=4)
+    assert "stale: the state has lineage" in refused
     for name in ("state", "scope", "files", "actions", "variables", "refresh", "directory"):
         for value in (None, 5, [5]):
             (work.folder / "edited.json").write_text(json.dumps({**whole, name: value}))
