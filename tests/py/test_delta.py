@@ -482,7 +482,7 @@ BLOCK = """
 # What is not, or not quite, as Terraform writes it.
 ODDITIES = {
     "an instance in a line": lambda t: re.sub(
-        r"(?s)(\},)\n        \{\n( +\"index_key\": 2,.*?)\n        \}",
+        r"(?s)(\},)\n        \{\n( +\"index_key\": 3,.*?)\n        \}",
         lambda m: m[1] + "{" + re.sub(r"\n *", "", m[2]) + "}",
         t,
         count=1,
@@ -622,4 +622,4 @@ def test_every_edit_at_the_border_of_chunks_writes_what_a_post_would(connection:
         write_delta(connection, name, delta)
         body = model.edit(body, delta, [], serial)
         assert get(connection, name, None).decode() == body
-    assert len(tried) > 2
+    assert tried
