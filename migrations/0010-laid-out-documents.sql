@@ -5,4 +5,4 @@ set local role kilolock_owner;
 
 alter table kilolock.version_documents add column is_laid_out boolean not null default false;
 comment on column kilolock.version_documents.is_laid_out is
-  'Whether its resources are written as Terraform writes them, so that a delta finds its place chunk by chunk. False also where nobody looked: before migration 0010.';
+  'Whether its resources are written and sorted as Terraform does it, so that a delta finds its place chunk by chunk. False also where nobody looked: before migration 0010.';

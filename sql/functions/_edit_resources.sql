@@ -1,8 +1,9 @@
 -- The resources of a document with some instances put or removed, where only the chunks that hold their blocks are looked into.
 --
--- Gives what _edit_blocks gives, byte for byte. In Terraform's layout resources are a row of entries: an opening and an
--- instance. An instance that is the first of its block has the block's first lines for an opening, after the end of the block
--- before; any other has a comma. So it takes no more than to change the row, and to write the openings by the same rule.
+-- Gives what _edit_blocks gives, byte for byte, where instances stand in Terraform's order. In Terraform's layout
+-- resources are a row of entries: an opening and an instance. An instance that is the first of its block has the block's first
+-- lines for an opening, after the end of the block before; any other has a comma. So it takes no more than to change the row,
+-- and to write the openings by the same rule.
 --
 -- p_parts  the texts of the document's chunks. Those from p_first to p_last have its resources and nothing else, as if one
 --          more block ended before them and the last did not end. They are known to be in Terraform's layout
@@ -128,16 +129,19 @@ begin
     cross join lateral kilolock._split_instances('[' || x.old_instance || c_end || e'\n      ]') i
     where i.is_laid_out and i.index_key is not distinct from x.index_key and i.deposed = x.deposed
   ),
+  entry_place as materialized (
+    select e.n, e.block_n, e.m, kilolock._entry_order(e.instance) as place
+    from entry e
+    where (e.n, e.block_n) in (select t.n, t.block_n from touched t where not t.is_there)
+  ),
   arrival as materialized (
     -- A new instance goes before the first of its block that Terraform's order has behind it.
-    select t.n, coalesce(e.behind, e.last) as m, case when e.behind is null then 3 else 1 end as turn, t.block_n, t.place, t.instance
+    select t.n, coalesce(min(e.m) filter (where e.place > t.place), max(e.m)) as m,
+           case when bool_or(e.place > t.place) then 1 else 3 end as turn, t.block_n, t.place, t.instance
     from touched t
-    cross join lateral (
-      select min(x.m) filter (where kilolock._entry_order(x.instance) > t.place) as behind, max(x.m) as last
-      from entry x
-      where x.n = t.n and x.block_n = t.block_n
-    ) e
+    join entry_place e on e.n = t.n and e.block_n = t.block_n
     where not t.is_there
+    group by t.edit_n, t.n, t.block_n, t.place, t.instance
     union all
     select e.n, e.m, case when e.block_n = b.next_block_n then 0 else 4 end, b.block_n, d.place, d.instance
     from new_block b
@@ -182,7 +186,9 @@ begin
   -- Every block begins as it should, those of the edits with the same provider, and every edit has found its place.
   select array_agg(r.n::integer order by r.n), array_agg(coalesce(w.data, '') order by r.n),
          not exists (select from block b where not starts_with(b.key, c_close || e',\n    {\n'))
-         and not exists (select from touched t where strpos(c_end || p_parts[t.block_part], c_end || t.opening) = 0)
+         and not exists (
+           select from (select distinct t.block_part, t.opening from touched t) t
+           where strpos(c_end || p_parts[t.block_part], c_end || t.opening) = 0)
          and not exists (select from new_block b join edit d on d.block_key = b.key where d.opening is distinct from b.opening)
          and (select count(*) from edit d) = (select count(*) from found f) + (select count(*) from arrival a)
          and (select count(*) from edit d where d.is_there) = (select count(*) from found f)

@@ -11,8 +11,8 @@
 --
 -- p_bytes is the document where p_document is a skeleton with references into it, from p_origin on (_store_document); p_clean says that
 -- something in it cannot be decoded. p_at is when it was written. managed_change is by how much the resources that
--- quotas count became more. is_laid_out says that the document has resources, all written as Terraform writes them: with
--- references in it that can be told, since an instance that could be replaced by one stands where it should.
+-- quotas count became more. is_laid_out says that the document has resources, written and sorted as Terraform does it, but for
+-- what is in an instance: with references in it that can be told, since one that could be replaced stands where it should.
 --
 -- Raises  KLB01  a resource or instance that Terraform would refuse
 --         KLX01  a reference that _store_document made stands in an odd place; _write_document starts over without any
@@ -293,7 +293,11 @@ begin
          (select s.resource_count from kilolock.states s where s.id = p_state_id),
          coalesce((select min(b.problem) from block b), (select min(p.problem) from pair p)),
          exists (select from fresh_element e where e.holds_reference), (select t.address from twice t),
-         (select bool_and(b.is_laid_out) from block b) is true and not exists (select from element e where not e.is_reference)
+         (select bool_and(x.is_laid_out and x.place > coalesce(x.before, '{}')) from (
+           select b.is_laid_out, p.place, lag(p.place) over (order by b.n) as before
+           from block b
+           cross join lateral (select array[b.module_path, b.mode, b.type, b.name] collate "C" as place) p) x) is true
+         and not exists (select from element e where not e.is_reference)
   into created, updated, moved, deleted, resource_count, managed_change, v_before, v_problem, v_unresolved, v_twice, is_laid_out;
 
   if v_unresolved or v_problem is not null and p_bytes is not null and p_scope is null then

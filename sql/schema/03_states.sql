@@ -86,7 +86,7 @@ comment on table kilolock.version_documents is
   'One row a version; shown as state_versions. (state_id, version) is its durable name: the head''s id passes on to the next head.';
 
 comment on column kilolock.version_documents.is_laid_out is
-  'Whether its resources are written as Terraform writes them, so that a delta finds its place chunk by chunk. False also where nobody looked: before migration 0010.';
+  'Whether its resources are written and sorted as Terraform does it, so that a delta finds its place chunk by chunk. False also where nobody looked: before migration 0010.';
 comment on column kilolock.version_documents.rows_digest is
   'Salted SHA-256 of all but the first lines of the short form: the same again means that no row changes.';
 comment on column kilolock.version_documents.pruned_at is
