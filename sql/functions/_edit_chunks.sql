@@ -25,7 +25,7 @@ declare
   v_first     integer := 1;
   v_last      integer := v_count;
   v_at        integer;
-  v_head      text;
+  v_head      text := '';
   v_rest      text;
   v_tail      text;
   v_body      text[];
@@ -36,12 +36,13 @@ begin
   loop
     v_at := strpos(p_parts[v_first], c_resources);
     exit when v_at > 0;
+    v_head := v_head || p_parts[v_first];
     v_first := v_first + 1;
     if v_first > v_count then
       raise exception 'another layout' using errcode = 'KLX03';
     end if;
   end loop;
-  v_head := array_to_string(p_parts[:v_first - 1], '') || left(p_parts[v_first], v_at - 1);
+  v_head := v_head || left(p_parts[v_first], v_at - 1);
   v_body := p_parts;
   v_body[v_first] := c_between || right(p_parts[v_first], 1 - v_at - length(c_resources));
   loop
@@ -57,7 +58,10 @@ begin
     raise exception 'another layout' using errcode = 'KLX03';
   end if;
   v_rest := right(v_body[v_last], 1 - v_at - length(c_close || c_end));
-  v_tail := v_rest || array_to_string(p_parts[v_last + 1:], '');
+  v_tail := v_rest;
+  for n in v_last + 1 .. v_count loop
+    v_tail := v_tail || p_parts[n];
+  end loop;
   perform kilolock._check_ends(v_head, v_tail);
   v_body[v_last] := left(v_body[v_last], v_at - 1);
 
