@@ -63,10 +63,9 @@ begin
                then format('resource %s.%s has instances that are no array', t.type, t.name)
            end as problem,
            -- Written as Terraform does it: one line a member, and the references of its instances between two line breaks.
-           b.value::text = concat(e'{\n', '      "module": ' || kilolock._write_string(nullif(t.module, '')) || e',\n',
-             '      "mode": "', t.mode, e'",\n      "type": ', kilolock._write_string(t.type),
-             e',\n      "name": ', kilolock._write_string(t.name), e',\n      "provider": ', kilolock._write_string(t.provider),
-             e',\n      "instances": ', t.instances, e'\n    }')
+           b.value::text = kilolock._escape_as_go(concat('{', e'\n      "module": ' || to_json(nullif(t.module, '')) || ',',
+             e'\n      "mode": "', t.mode, e'",\n      "type": ', to_json(t.type), e',\n      "name": ', to_json(t.name),
+             e',\n      "provider": ', to_json(t.provider))) || concat(e',\n      "instances": ', t.instances, e'\n    }')
            and starts_with(t.instances::text, e'[\n"') and right(t.instances::text, 8) = e'\n      ]'
            and strpos(right(t.instances::text, -2), e'\n') = length(t.instances::text) - 9 as is_laid_out
     from json_to_record(p_document) d(resources json)
