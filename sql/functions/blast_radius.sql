@@ -4,6 +4,8 @@
 -- edges. A step is the instances of one block that share one dependency set. p_depth ends after that many hops. The
 -- address itself is not part of its own radius, even in a ring.
 --
+-- Planned anew each time, for the number of blocks decides how the rows are best found.
+--
 -- Raises  KLN01  no such state
 --         KLN04  no such address in it
 create or replace function kilolock.blast_radius(p_state text, p_address text, p_depth integer default null)
@@ -13,6 +15,8 @@ create or replace function kilolock.blast_radius(p_state text, p_address text, p
   security definer
   set search_path = pg_catalog, pg_temp
   set jit = off
+  set work_mem = '64MB'
+  set plan_cache_mode = force_custom_plan
 as $$
 #variable_conflict use_column
 declare
