@@ -1,10 +1,10 @@
 -- What depends on an address, directly or not, nearest first: what a change of it may touch.
 --
--- Walks blocks, not instances, and expands at the end: two counted blocks of 50,000 are two steps, not 2.5 billion
+-- Walks blocks, not instances, and expands each step: two counted blocks of 50,000 are two steps, not 2.5 billion
 -- edges. A step is the instances of one block that share one dependency set. p_depth ends after that many hops. The
 -- address itself is not part of its own radius, even in a ring.
 --
--- Planned anew each time, for the number of blocks decides how the rows are best found.
+-- Planned anew for each step, with its number of blocks, and without scans of a whole table: PostgreSQL keeps no page of these.
 --
 -- Raises  KLN01  no such state
 --         KLN04  no such address in it
@@ -16,6 +16,7 @@ create or replace function kilolock.blast_radius(p_state text, p_address text, p
   set search_path = pg_catalog, pg_temp
   set jit = off
   set work_mem = '64MB'
+  set enable_seqscan = off
   set plan_cache_mode = force_custom_plan
 as $$
 #variable_conflict use_column
@@ -25,13 +26,11 @@ declare
   v_seen   integer := 0;
   v_blocks uuid[] := array[v_start.block_id];
   v_sets   uuid[] := array[null::uuid];
-  v_levels integer[] := array[0];
 begin
   while cardinality(v_blocks) > v_seen and (p_depth is null or v_level < p_depth) loop
     v_level := v_level + 1;
-    select cardinality(v_blocks), v_blocks || array_agg(x.block_id), v_sets || array_agg(x.dependency_set_id),
-           v_levels || array_agg(v_level)
-    into v_seen, v_blocks, v_sets, v_levels
+    select cardinality(v_blocks), v_blocks || array_agg(x.block_id), v_sets || array_agg(x.dependency_set_id)
+    into v_seen, v_blocks, v_sets
     from (
       select distinct p.block_id, p.dependency_set_id
       from unnest(v_blocks[v_seen + 1:]) n(block_id)
@@ -48,14 +47,12 @@ begin
           select from unnest(v_blocks, v_sets) s(block_id, dependency_set_id)
           where s.block_id = p.block_id and s.dependency_set_id = p.dependency_set_id)
     ) x;
+    return query
+      select r.address, r.type, v_level, r.id
+      from unnest(v_blocks[v_seen + 1:], v_sets[v_seen + 1:]) s(block_id, dependency_set_id)
+      join kilolock.resources r on r.block_id = s.block_id and r.dependency_set_id = s.dependency_set_id
+      where r.id <> v_start.id;
   end loop;
-
-  return query
-    select r.address, r.type, s.level, r.id
-    from unnest(v_blocks, v_sets, v_levels) s(block_id, dependency_set_id, level)
-    join kilolock.resources r on r.block_id = s.block_id and r.dependency_set_id = s.dependency_set_id
-    where r.id <> v_start.id
-    order by s.level;
 end;
 $$;
 
