@@ -10,13 +10,17 @@ from typing import Any
 
 
 class Interrupts:
-    """Ctrl-C, SIGTERM and SIGHUP as KeyboardInterrupt, but not in the middle of a request."""
+    """Ctrl-C, SIGTERM and SIGHUP as one KeyboardInterrupt, but not in the middle of a request.
+
+    What comes after it is held back while the command gives back what it holds.
+    """
 
     _SIGNALS = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
 
     def __init__(self) -> None:
         self._held = 0
         self._pending = 0
+        self._is_over = False
         self._before: dict[int, Any] = {}
 
     def __enter__(self) -> Interrupts:
@@ -42,12 +46,15 @@ class Interrupts:
             yield
         finally:
             self._held -= 1
-        if self._pending and not self._held:
-            self._pending = 0
-            raise KeyboardInterrupt
+        if self._pending and not self._held and not self._is_over:
+            self._raise()
 
     def _take(self, number: int, frame: FrameType | None) -> None:
         self._pending += 1
-        if not self._held or self._pending > 2:
-            self._pending = 0
-            raise KeyboardInterrupt
+        if not (self._held or self._is_over) or self._pending > 2:
+            self._raise()
+
+    def _raise(self) -> None:
+        self._pending = 0
+        self._is_over = True
+        raise KeyboardInterrupt

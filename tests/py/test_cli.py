@@ -7,8 +7,10 @@ import io
 import json
 import os
 import shutil
+import signal
 import subprocess
 import sys
+import time
 from pathlib import Path
 from typing import Any
 
@@ -18,6 +20,7 @@ from test_http import STATES, document, lock_info
 
 from kilolock import __version__
 from kilolock.cli import main
+from kilolock.interrupts import Interrupts
 
 CHECKOUT = Path(__file__).resolve().parents[2]
 
@@ -242,3 +245,24 @@ def test_a_query_imports_no_more_than_it_needs(kl: Kl, kld: Any) -> None:
     loaded = set(done.stderr.split())
     assert "kilolock.discovery" in loaded
     assert not loaded & {"psycopg", "falcon", "waitress", "yoyo", "asyncio", "kilolock.scratch"}
+
+
+def test_a_second_signal_does_not_cut_off_the_end_of_a_command() -> None:
+    """Ctrl-C in a script may come with its SIGTERM; what is held is given back all the same."""
+    given_back = []
+    with Interrupts() as interrupts:
+        with pytest.raises(KeyboardInterrupt):
+            try:
+                os.kill(os.getpid(), signal.SIGINT)
+                time.sleep(60)
+            finally:
+                os.kill(os.getpid(), signal.SIGTERM)
+                with interrupts.held():
+                    given_back.append("reservations")
+                given_back.append("folder")
+        assert given_back == ["reservations", "folder"]
+        # Whoever insists gets through.
+        with pytest.raises(KeyboardInterrupt), interrupts.held():
+            for _ in range(3):
+                os.kill(os.getpid(), signal.SIGINT)
+            time.sleep(60)
