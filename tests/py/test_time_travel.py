@@ -222,6 +222,9 @@ class History:
             key=lambda d: (d[8], [-p if d[8] and isinstance(p, int) else 0 for p in d[6] or []]),
         ):
             assert change in ("create", "update", "delete", "move")
+            if kind == "resource" and change == "delete":
+                # Removed below; another resource may have come to its address.
+                continue
             if kind == "output":
                 key, old = (kind, after), outputs.get(before)
             else:
