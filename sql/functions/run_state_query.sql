@@ -5,40 +5,14 @@
 -- statement cannot leave it. The caller starts the transaction read only and with a statement timeout. Arguments are
 -- ($1)[1], ($1)[2] and so on. p_limit ends the answer after that many rows; null is no limit.
 --
--- Whoever sends the answer on holds all of it in memory, and so there is an end to its size too.
---
--- Raises  KLP01  the transaction is not read only
---         KLB08  an answer of more than 256 MB
+-- Raises  KLP01, KLB08  as _run_statement
 create or replace function kilolock.run_state_query(p_sql text, p_args text[], p_limit bigint)
   returns setof text
-  language plpgsql
+  language sql
   security definer
   set search_path = kilolock, public, pg_temp
-  set jit = off
 as $$
-declare
-  v_row   record;
-  v_text  text;
-  v_count bigint := 0;
-  v_size  bigint := 0;
-begin
-  if pg_catalog.current_setting('transaction_read_only') <> 'on' then
-    raise exception 'a query runs in a read-only transaction only' using errcode = 'KLP01';
-  end if;
-  if p_limit is not null and p_limit <= 0 then
-    return;
-  end if;
-  for v_row in execute p_sql using p_args loop
-    v_text := pg_catalog.row_to_json(v_row)::text;
-    v_size := v_size + pg_catalog.octet_length(v_text);
-    if v_size > 268435456 then
-      raise exception 'the answer has more than 256 MB' using errcode = 'KLB08', hint = 'Ask for fewer rows or for less of each.';
-    end if;
-    return next v_text;
-    v_count := v_count + 1;
-    exit when v_count = p_limit;
-  end loop;
-end;
+  select kilolock._run_statement(p_sql, p_args, p_limit)
 $$;
 
 comment on function kilolock.run_state_query(text, text[], bigint) is
