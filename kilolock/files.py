@@ -14,6 +14,8 @@ from typing import BinaryIO, NoReturn
 
 import click
 
+from kilolock.interrupts import handling
+
 
 @contextlib.contextmanager
 def new_file(name: str) -> Iterator[BinaryIO]:
@@ -78,9 +80,5 @@ def _ended_by_signals() -> Iterator[None]:
     def leave(number: int, _frame: FrameType | None) -> NoReturn:
         sys.exit(128 + number)
 
-    before = {n: signal.signal(n, leave) for n in (signal.SIGTERM, signal.SIGHUP)}
-    try:
+    with handling(leave, signal.SIGTERM, signal.SIGHUP):
         yield
-    finally:
-        for number, handler in before.items():
-            signal.signal(number, handler)

@@ -3,10 +3,28 @@
 from __future__ import annotations
 
 import signal
-from collections.abc import Iterator
-from contextlib import contextmanager
-from types import FrameType, TracebackType
+from collections.abc import Callable, Iterator
+from contextlib import ExitStack, contextmanager, suppress
+from types import FrameType
 from typing import Any
+
+ENDING = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
+
+
+@contextmanager
+def handling(handler: Callable[[int, FrameType | None], Any], *numbers: int) -> Iterator[None]:
+    """Let a handler take these signals, but for those that are ignored, as under nohup."""
+    before = {}
+    for number in numbers:
+        # Only the main thread may; elsewhere the caller minds signals.
+        with suppress(ValueError):
+            if signal.getsignal(number) != signal.SIG_IGN:
+                before[number] = signal.signal(number, handler)
+    try:
+        yield
+    finally:
+        for number, previous in before.items():
+            signal.signal(number, previous)
 
 
 class Interrupts:
@@ -15,28 +33,18 @@ class Interrupts:
     What comes after it is held back while the command gives back what it holds.
     """
 
-    _SIGNALS = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
-
     def __init__(self) -> None:
         self._held = 0
         self._pending = 0
         self._is_over = False
-        self._before: dict[int, Any] = {}
+        self._handling = ExitStack()
 
     def __enter__(self) -> Interrupts:
-        for number in self._SIGNALS:
-            if signal.getsignal(number) != signal.SIG_IGN:
-                self._before[number] = signal.signal(number, self._take)
+        self._handling.enter_context(handling(self._take, *ENDING))
         return self
 
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        ex: BaseException | None,
-        trace: TracebackType | None,
-    ) -> None:
-        for number, handler in self._before.items():
-            signal.signal(number, handler)
+    def __exit__(self, *raised: object) -> None:
+        self._handling.close()
 
     @contextmanager
     def held(self) -> Iterator[None]:

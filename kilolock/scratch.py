@@ -38,6 +38,7 @@ from typing import IO, Any
 from kilolock.children import die_with_parent
 from kilolock.discovery import SourceError
 from kilolock.errors import BAD_INPUT, FAULT
+from kilolock.interrupts import ENDING, handling
 from kilolock.keeper import started, terraform_running
 from kilolock.output import unread
 
@@ -297,17 +298,8 @@ class Scratch:
             self.interrupts += 1
             self.interrupt()
 
-        before = {}
-        for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):
-            # Only the main thread may; elsewhere the caller minds signals.
-            with contextlib.suppress(ValueError):
-                if signal.getsignal(number) != signal.SIG_IGN:
-                    before[number] = signal.signal(number, pass_on)
-        try:
+        with handling(pass_on, *ENDING):
             yield
-        finally:
-            for number, handler in before.items():
-                signal.signal(number, handler)
 
 
 def sweep(environ: Mapping[str, str], older_than_s: float = 60) -> None:

@@ -157,11 +157,6 @@ def block_address(header: dict[str, Any]) -> str:
     return f"{module}{mode}{header['type']}.{header['name']}"
 
 
-def covers(upper: str, address: str) -> bool:
-    """Whether an address is another or contains it."""
-    return address == upper or (address.startswith(upper) and address[len(upper)] in ".[")
-
-
 def any_covers(uppers: Collection[str], address: str) -> bool:
     """Whether one of many addresses is another or contains it."""
     if address in uppers:
