@@ -87,7 +87,23 @@ leave() {
   exit "$1"
 }
 
-clean_up() { :; }
+# Whatever a demo has begun; those that begin something else than kl apply say so themselves.
+clean_up() {
+  if [ -n "$pids" ]; then
+    say "" "Interrupted: both end what terraform has begun, and free what they reserved."
+    stop_all
+  fi
+}
+
+# What every demo on the state of this directory begins with: the programs, the state with these addresses, and $work.
+begin() {
+  need_kl
+  need_terraform
+  need_init
+  cd "$here"
+  make_work
+  need_state "$@"
+}
 
 # The only value of a query's only row.
 ask() {

@@ -27,12 +27,7 @@ clean_up() {
   fi
 }
 
-need_kl
-need_terraform
-need_init
-cd "$here"
-make_work
-need_state "$address"
+begin "$address"
 [ "$(ask "SELECT count(*) FROM current_resource_drift WHERE state_name = (\$1)[1] AND address = '$address'" --arg "$name")" = 0 ] ||
   fail "$address has drifted already, as after KEEP_DRIFT=1." "Put it right first: cd $here && terraform apply, with the -var=size it has"
 

@@ -9,23 +9,11 @@
 set -euo pipefail
 . "$(dirname -- "${BASH_SOURCE[0]}")/demo-lib.sh"
 
-clean_up() {
-  if [ -n "$pids" ]; then
-    say "" "Interrupted: both end what terraform has begun, and free what they reserved."
-    stop_all
-  fi
-}
-
 case ${1:-} in
   slow_a | slow_b | both) role=$1 ;;
   *) fail "say what to replace: $0 slow_a|slow_b|both" ;;
 esac
-need_kl
-need_terraform
-need_init
-cd "$here"
-make_work
-need_state time_sleep.slow_a time_sleep.slow_b
+begin time_sleep.slow_a time_sleep.slow_b
 
 if [ "$role" != both ]; then
   step "Replacing time_sleep.$role in state $name"

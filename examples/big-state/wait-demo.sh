@@ -11,23 +11,11 @@ set -euo pipefail
 
 address=time_sleep.slow_a
 
-clean_up() {
-  if [ -n "$pids" ]; then
-    say "" "Interrupted: both end what terraform has begun, and free what they reserved."
-    stop_all
-  fi
-}
-
 case ${1:-} in
   blocker | waiter | both) role=$1 ;;
   *) fail "say who you are: $0 blocker|waiter|both" ;;
 esac
-need_kl
-need_terraform
-need_init
-cd "$here"
-make_work
-need_state "$address"
+begin "$address"
 
 case $role in
   blocker)
