@@ -193,7 +193,7 @@ def make_plan(
     The caller closes the workspace, whose folder has the plan; after an error it is closed.
     """
     configuration = request.configuration
-    files = {_relative(file, request.directory): digest(file) for file in configuration.all_files()}
+    files = _digests(configuration, request.directory)
     version, document = head or read_head(request)
     base = StateFile.of(document)
     declared, idle = configuration.targets(request.files, base.modules)
@@ -297,10 +297,7 @@ def _check_shape(spec: dict[str, Any]) -> None:
 
 def check_files(spec: dict[str, Any], request: Request) -> None:
     """Refuse a spec whose configuration is not the one that is there now."""
-    files = {
-        _relative(file, request.directory): digest(file)
-        for file in request.configuration.all_files()
-    }
+    files = _digests(request.configuration, request.directory)
     differing = sorted(
         name for name in files.keys() | spec["files"].keys()
         if files.get(name) != spec["files"].get(name)
@@ -350,8 +347,12 @@ def request_of(
     return replace(request, files=tuple(found))
 
 
-def digest(file: Path) -> str:
-    """A file's content, in short."""
+def _digests(configuration: Configuration, directory: Path) -> dict[str, str]:
+    """All files of a configuration, each with its content in short."""
+    return {_relative(file, directory): _digest(file) for file in configuration.all_files()}
+
+
+def _digest(file: Path) -> str:
     try:
         return "sha256:" + hashlib.sha256(file.read_bytes()).hexdigest()
     except OSError as ex:
